@@ -55,18 +55,20 @@ quickstart: .venv/installed ## sets up .venv, then trains a model on five new la
 # DATA names the folder with the corpora.
 READY ?= $(or $(HF_EMOTION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hf-emotion)/ready
 ready: .venv/installed ## trains the packaged ready models anew, with DATA=FOLDER
-	rm -rf runs/ready_goemotions runs/ready_goemotions_full runs/ready_goemotions_teacher runs/ready_goemotions-mpnet runs/ready_reviews runs/ready_reviews_full runs/ready_aspects runs/ready_aspects_full runs/ready_replies runs/ready_languages build/ready
+	rm -rf runs/ready_goemotions runs/ready_goemotions_full runs/ready_goemotions_teacher runs/ready_goemotions-mpnet runs/ready_dialogues runs/ready_dialogues_full runs/ready_reviews runs/ready_reviews_full runs/ready_aspects runs/ready_aspects_full runs/ready_replies runs/ready_languages build/ready
 	$(BIN)/hf-emotion train ready/goemotions_teacher $(if $(DATA),--data-dir "$(DATA)")
 	$(BIN)/hf-emotion train ready/goemotions-mpnet $(if $(DATA),--data-dir "$(DATA)")
 	$(BIN)/hf-emotion train ready/goemotions_full $(if $(DATA),--data-dir "$(DATA)")
 	$(BIN)/hf-emotion train ready/goemotions $(if $(DATA),--data-dir "$(DATA)")
+	$(BIN)/hf-emotion train ready/dialogues_full
+	$(BIN)/hf-emotion train ready/dialogues
 	$(BIN)/hf-emotion train ready/reviews_full
 	$(BIN)/hf-emotion train ready/reviews
 	$(BIN)/hf-emotion train ready/aspects_full
 	$(BIN)/hf-emotion train ready/aspects
 	$(BIN)/hf-emotion train ready/replies
 	$(BIN)/hf-emotion train ready/languages $(if $(DATA),--data-dir "$(DATA)")
-	for name in goemotions goemotions-mpnet reviews aspects replies languages; do \
+	for name in goemotions goemotions-mpnet dialogues reviews aspects replies languages; do \
 	  $(BIN)/python -m benchmarks.study ready runs/ready_$$name --output build/ready/$$name --notes docs/ready/$$name.yaml $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
 	done
 	for name in meld sentihood; do \

@@ -3,6 +3,7 @@
 
 from . import convert as convert
 from . import metrics as metrics
+from .data.conversations import read_conversations as read_conversations
 from .inference.explain import explain as explain
 from .inference.features import EmotionFeatures as EmotionFeatures
 from .io.version import __version__ as __version__

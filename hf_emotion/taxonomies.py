@@ -34,6 +34,9 @@ SENTIMENT = {
     "neutral": ["neutral"],
 }
 
+# The negative emotions of these 28, and of corpora of dialogues.
+NEGATIVE = {*SENTIMENT["negative"], *"angry disgusted frustrated frustration mad sad scared worry".split()}
+
 # name -> {group: labels}; the finest taxonomy has one label per group
 NO_ROLL_UP = "goemotions"  # the taxonomy that leaves the labels as they are
 TAXONOMIES: dict[str, dict[str, list[str]]] = {

@@ -20,6 +20,8 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         utterance_encoder: where the vectors of the utterances come from: given as `utterance_embeds` (`"vectors"`, the default); masked
             mean of the last hidden states of a pretrained `"model"`; or a `"bilstm"` over word embeddings (eqs. 1-3 within a sentence).
         encoder_config: configuration of the pretrained utterance encoder, for `"model"`.
+        context_turns: how many earlier turns, with their speakers, stand in the utterance encoder's input before the turn itself; 0: none.
+            The vector is then the mean over the turn's own tokens (`turn_mask`).
         freeze_encoder: compute no gradients for the pretrained encoder.
         utterance_size: size D of an utterance vector.
         vocab_size, pad_token_id: fields of the word embeddings for `"bilstm"`; their size is `utterance_size`.
@@ -50,6 +52,7 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
     utterance_encoder: Literal["vectors", "model", "bilstm"] = "vectors"
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
     freeze_encoder: bool = True
+    context_turns: int = 0
     utterance_size: int = 384
     vocab_size: int = 30522
     pad_token_id: int | None = 0
@@ -103,10 +106,13 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         if (kind == "model") != (encoder is not None):
             found = f"utterance_encoder={kind!r} {'without' if encoder is None else 'with'} it"
             raise ValueError(f"`encoder_config` and `utterance_encoder='model'` go together, got {found}.")
-        for name in ("utterance_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_speakers"):
+        counts = ("num_hidden_layers", "num_attention_heads", "num_speakers", "context_turns")
+        for name in ("utterance_size", "hidden_size", *counts):
             least = int(name.endswith("size"))
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        if self.context_turns and kind == "vectors":
+            raise ValueError("`context_turns` needs an utterance encoder: `utterance_encoder` is 'vectors'.")
         if heads and size % heads:
             raise ValueError(f"`num_attention_heads` ({heads}) must divide the size of what it reads ({size}).")
         if kind == "bilstm" and self.utterance_size % 2:

@@ -68,8 +68,11 @@ class BiLSTM(nn.Module):
         self.forward_lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
         self.backward_lstm = None if causal else nn.LSTM(input_size, hidden_size, batch_first=True)
 
-    def forward(self, states, mask):
+    def forward(self, states, mask, past=None):
         """(B, T, input_size), (B, T) -> (B, T, 2H), or (B, T, H) if causal."""
+        if past is not None:
+            output, past[self] = self.forward_lstm(states, past.get(self))
+            return output
         there, back = real_first(mask)
         output = self.run(self.forward_lstm, states, there, back)
         if self.backward_lstm is None:
@@ -90,7 +93,7 @@ class BiLSTM(nn.Module):
 
 
 class WordBiLSTM(nn.Module, EmbeddingAccessMixin):
-    """Encodes an utterance from its words: embeddings, BiLSTM, mean over the real tokens."""
+    """Reads the words of an utterance: embeddings, BiLSTM."""
 
     _input_embed_layer = "word_embeddings"
 
@@ -100,8 +103,8 @@ class WordBiLSTM(nn.Module, EmbeddingAccessMixin):
         self.lstm = BiLSTM(config.utterance_size, config.utterance_size // 2, causal=False)
 
     def forward(self, input_ids, attention_mask):
-        """Ids and mask (N, L) -> vectors (N, D)."""
-        return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask), attention_mask)
+        """Ids and mask (N, L) -> states (N, L, D)."""
+        return self.lstm(self.word_embeddings(input_ids), attention_mask)
 
 
 # What follows holds its weights itself: for token classification PEFT would attach LoRA to each nn.Linear, even in modules that it trains
@@ -124,10 +127,14 @@ class MultiHead(nn.Module):
     def project(self, name: str, states):
         return F.linear(states, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
 
-    def forward(self, states, mask, output_attentions=None, **kwargs):
+    def forward(self, states, mask, output_attentions=None, past=None, **kwargs):
         """(B, U, S), additive mask (B, 1, 1 or U, U) -> (B, U, S), attention (B, heads, U, U) or None."""
         shape = (*states.shape[:-1], -1, self.head_size)
         query, key, value = (self.project(name, states).view(shape).transpose(1, 2) for name in PROJECTIONS[:3])
+        if past is not None:
+            if self in past:
+                key, value = (torch.cat(pair, dim=2) for pair in zip(past[self], (key, value), strict=True))
+            past[self] = key, value
         scaling, dropout = self.head_size**-0.5, self.config.attention_probs_dropout_prob if self.training else 0.0
         wanted = output_attentions or self.config.output_attentions
         if wanted or self.config._attn_implementation == "eager":
@@ -163,29 +170,31 @@ class DialogueContext(nn.Module):
         self.attention = MultiHead(config) if config.num_attention_heads else None
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def at_positions(self, place: str, states, utterance_mask):
+    def at_positions(self, place: str, states, utterance_mask, start: int):
         """States (B, U, ·) with the positional encoding (eqs. 7 and 8), if this is the place for it."""
         if self.config.positional_encoding == "none" or self.config.positional_encoding_at != place:
             return states
-        positions = real_positions(utterance_mask).to(states.device)  # (B, U)
-        return states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
+        positions = start + real_positions(utterance_mask).to(states.device)  # (B, U)
+        return states + sinusoidal_encoding(start + states.shape[1], states.shape[2], like=states)[positions]
 
-    def forward(self, utterance_embeds, utterance_mask, speaker_ids, **kwargs):
+    def forward(self, utterance_embeds, utterance_mask, speaker_ids, past=None, **kwargs):
         """(B, U, D), (B, U), (B, U) or None -> (B, U, S)."""
-        states = utterance_embeds
+        states, start = utterance_embeds, 0
+        if past is not None:
+            start, past[self] = past.get(self, 0), past.get(self, 0) + states.shape[1]
         if self.speaker_embeddings is not None:
             states = states + self.speaker_embeddings(speaker_ids).to(states.device)
-        states = self.dropout(self.at_positions("input", states, utterance_mask))
+        states = self.dropout(self.at_positions("input", states, utterance_mask, start))
         for layer in self.layers:
-            states = layer(states, utterance_mask)  # (B, U, S)
+            states = layer(states, utterance_mask, past)  # (B, U, S)
         if self.attention is None:
             return states
-        states = self.at_positions("attention", states, utterance_mask)
+        states = self.at_positions("attention", states, utterance_mask, start)
         seen = utterance_mask.to(states.device)[:, None, None] != 0  # (B, 1, 1, U)
         if self.config.causal:
             seen = seen & torch.ones(2 * seen.shape[-1:], dtype=torch.bool, device=seen.device).tril()
         mask = torch.zeros_like(seen, dtype=states.dtype).masked_fill(~seen, torch.finfo(states.dtype).min)
-        return self.attention(states, mask, **kwargs)[0]
+        return self.attention(states, mask, past=past, **kwargs)[0]
 
 
 class DialogueBiLSTMPreTrainedModel(AdaptedModel):
@@ -281,29 +290,40 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         owner = super() if self.utterance_encoder is None else self.utterance_encoder
         owner.set_input_embeddings(value)
 
-    def _encode(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def _encode(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor
+    ) -> torch.FloatTensor:
         """As `encode_utterances`, with padding behind the tokens."""
         if self.utterance_encoder is None:
             raise ValueError("the model has no utterance encoder ('vectors'): pass `utterance_embeds`.")
         if self.config.utterance_encoder == "bilstm":
-            return self.utterance_encoder(input_ids, attention_mask)
-        outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
-        return masked_mean(outputs.last_hidden_state, attention_mask)
+            states = self.utterance_encoder(input_ids, attention_mask)
+        else:
+            outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
+            states = outputs.last_hidden_state
+        return masked_mean(states, turn_mask)
 
-    def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
-        """Ids and mask (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens."""
+    def encode_utterances(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None = None
+    ) -> torch.FloatTensor:
+        """Ids and masks (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens. `turn_mask`: with `context_turns`."""
         order = real_first(attention_mask)[0]  # behind the tokens padding changes no encoder's positions
-        return self._encode(input_ids.gather(1, order), attention_mask.gather(1, order))
+        arrays = (input_ids, attention_mask, attention_mask if turn_mask is None else turn_mask)
+        return self._encode(*(array.gather(1, order) for array in arrays))
 
-    def _encode_real_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def _encode_real_utterances(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
+    ) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
         order = real_first(attention_mask)[0]
-        input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
+        arrays = (input_ids, attention_mask, attention_mask if turn_mask is None else turn_mask)
+        arrays = tuple(array.gather(1, order) for array in arrays)
+        attention_mask = arrays[1]
         lengths = (attention_mask != 0).sum(dim=-1)
         rows = lengths.argsort(stable=True)
         rows = rows[lengths[rows] > 0]
         if not len(rows):
-            return self._encode(input_ids, attention_mask)
+            return self._encode(*arrays)
         sizes = [0]  # of groups of at most `TOKENS_PER_CALL` tokens, padding included
         for length in lengths[rows].tolist():
             if sizes[-1] and (sizes[-1] + 1) * length > TOKENS_PER_CALL:
@@ -312,7 +332,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         vectors = []
         for group in rows.split(sizes):
             longest = int(lengths[group[-1]])
-            vectors.append(self._encode(input_ids[group, :longest], attention_mask[group, :longest]))
+            vectors.append(self._encode(*(array[group, :longest] for array in arrays)))
         found = torch.cat(vectors)
         return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows.to(found.device), found)
 
@@ -325,6 +345,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         utterance_embeds: torch.FloatTensor | None = None,
         utterance_mask: torch.Tensor | None = None,
         speaker_ids: torch.LongTensor | None = None,
+        turn_mask: torch.Tensor | None = None,
+        past: dict | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> DialogueBiLSTMModelOutput:
         r"""
@@ -333,6 +355,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             utterance_embeds: (B, U, D), the utterances as vectors, instead of `input_ids`.
             utterance_mask: (B, U), 1 for real utterances, 0 for padding, which may be anywhere. Default: all are real.
             speaker_ids: (B, U) in [0, `num_speakers`), the number of the speaker within the dialogue.
+            turn_mask: (B, U, L), with `context_turns`: 1 for the turn's own tokens, 0 for those of earlier turns and padding.
+            past: for one new utterance, (1, 1, ·), of a dialogue: a dictionary, at first empty, that keeps what the model read of it before. Only for
+                models that read no later utterances.
 
         Raises:
             ValueError: both or neither of ids and embeddings; no `speaker_ids` for `num_speakers`; a shape that does not fit.
@@ -348,13 +373,20 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if not torch.compiler.is_compiling() and not all(shape):
             raise ValueError(f"there must be at least one dialogue and one utterance, got {tuple(shape)}.")
         others = [("utterance_mask", utterance_mask, shape), ("speaker_ids", speaker_ids, shape)]
-        others += [("attention_mask", attention_mask, given.shape)] if by_tokens else []
+        if by_tokens:
+            others += [("attention_mask", attention_mask, given.shape), ("turn_mask", turn_mask, given.shape)]
         for name, value, expected in others:
             if value is not None and value.shape != expected:
                 raise ValueError(f"`{name}` must have shape {tuple(expected)}, got {tuple(value.shape)}.")
         if (speaker_ids is None) != (self.config.num_speakers == 0):
             found = "missing" if speaker_ids is None else "given"
             raise ValueError(f"`speaker_ids` are {found} and `num_speakers` is {self.config.num_speakers}.")
+        if by_tokens and (turn_mask is None) != (self.config.context_turns == 0):
+            found = "missing" if turn_mask is None else "given"
+            raise ValueError(f"`turn_mask` is {found} and `context_turns` is {self.config.context_turns}.")
+        later = not self.config.causal and (self.config.num_hidden_layers or self.config.num_attention_heads)
+        if past is not None and (shape != (1, 1) or later):
+            raise ValueError(f"`past` needs `causal`, and one new utterance of one dialogue, got {tuple(shape)}.")
         utterance_mask = given.new_ones(shape, dtype=torch.long) if utterance_mask is None else utterance_mask
         if by_tokens:
             attention_mask = torch.ones_like(given) if attention_mask is None else attention_mask
@@ -362,9 +394,10 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
             whole = given.device.type != "cpu" or torch.compiler.is_compiling() or several_processes
             encode = self.encode_utterances if whole else self._encode_real_utterances
-            vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1))
+            turn_mask = None if turn_mask is None else turn_mask.flatten(0, 1)
+            vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1), turn_mask)
             utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
-        states = self.context(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
+        states = self.context(utterance_embeds, utterance_mask, speaker_ids, past, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
 
 
@@ -389,6 +422,8 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         speaker_ids: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        turn_mask: torch.Tensor | None = None,
+        past: dict | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> TokenClassifierOutput:
         r"""
@@ -397,7 +432,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
             num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
         """
         given = (input_ids, attention_mask, utterance_embeds, utterance_mask, speaker_ids)
-        outputs = self.dialogue(*given, return_dict=True, **kwargs)
+        outputs = self.dialogue(*given, turn_mask, past, return_dict=True, **kwargs)
         logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
         if labels is not None:
             if labels.shape != logits.shape[:2]:

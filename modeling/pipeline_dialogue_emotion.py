@@ -2,6 +2,7 @@
 """Pipeline `dialogue-emotion`: from a dialogue to the emotion of each of its turns."""
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForTokenClassification, Pipeline
 
 from .common import TextPipeline
@@ -11,8 +12,11 @@ from .text_processing import (
     number_speakers,
     read_turn,
     refuse_turns,
+    special_borders,
     temperature_of,
+    turn_windows,
     warn_of_speakers,
+    window_tokens,
 )
 
 
@@ -48,16 +52,26 @@ class DialogueEmotionPipeline(TextPipeline, Pipeline):
         if not turns:
             raise ValueError("a dialogue must have at least one turn.")
         config = self.model.config
-        limit = min(self.tokenizer.model_max_length, encoder_positions(config))
+        limit, size = min(self.tokenizer.model_max_length, encoder_positions(config)), config.context_turns
         encoded = self.tokenizer(
-            [utterance for _, utterance in turns],
+            [text[-1] if size else text for text in turn_windows(turns, size)],
             # A tokenizer without a limit has a number here that is too large to pass back to it.
             **({"truncation": True, "max_length": limit} if limit <= 10**9 else {}),
-            padding=True,
             return_token_type_ids=False,
-            return_tensors="pt",
         )
-        inputs = {name: encoded[name][None] for name in ("input_ids", "attention_mask")}  # (1, U, L)
+        rows = encoded["input_ids"]
+        if size:
+            before = special_borders(self.tokenizer, encoded, 0)[0]
+            windows = [rows[max(0, end - size) : end + 1] for end in range(len(rows))]
+            rows, masks = zip(*(window_tokens(window, before, limit) for window in windows), strict=True)
+
+        def padded(rows, filling=0):  # (1, U, L)
+            return pad_sequence([*map(torch.tensor, rows)], batch_first=True, padding_value=filling)[None]
+
+        inputs = {"input_ids": padded(rows, self.tokenizer.pad_token_id or 0)}
+        inputs["attention_mask"] = padded([[1] * len(row) for row in rows])
+        if size:
+            inputs["turn_mask"] = padded(masks)
         if config.num_speakers:
             speakers = [speaker for speaker, _ in turns]
             warn_of_speakers(speakers, config.num_speakers)

@@ -354,6 +354,34 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
     return speaker, utterance
 
 
+def reads_later_turns(config) -> bool:
+    """Whether later turns change the emotions that a model gives to earlier ones."""
+    return not config.causal and bool(config.num_hidden_layers or config.num_attention_heads)
+
+
+def turn_windows(turns: Sequence[tuple[str | None, str]], context_turns: int) -> list:
+    """For each turn what the utterance encoder reads: the utterance, or with `context_turns` the lines of the earlier turns and its own."""
+    if not context_turns:
+        return [utterance for _, utterance in turns]
+    lines = [f"{speaker}: {utterance}" if speaker else utterance for speaker, utterance in turns]
+    return [tuple(lines[max(0, end - context_turns) : end + 1]) for end in range(len(lines))]
+
+
+def window_tokens(rows: Sequence[Sequence[int]], before: int, max_length: int) -> tuple[list[int], list[int]]:
+    """
+    `input_ids` and `turn_mask` of a turn behind earlier ones, from the ids of each line, which begin with `before` special tokens. The
+    earlier turns are cut from the left to `max_length` tokens; the turn's own are those in its line.
+
+    >>> window_tokens([[101, 7, 8, 102], [101, 9, 102]], 1, 5)
+    ([101, 8, 102, 9, 102], [1, 0, 0, 1, 1])
+    """
+    *earlier, own = map(list, rows)
+    context = [token for row in earlier for token in row[before:]]
+    context = context[max(0, len(context) - max(0, max_length - len(own))) :]
+    mask = [1] * before + [0] * len(context) + [1] * (len(own) - before)
+    return own[:before] + context + own[before:], mask
+
+
 def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
     """Whether some turns name no speaker; then also warn, for a model that tells speakers apart."""
     unnamed = sum(not _name(speaker) for speaker in speakers)

@@ -28,12 +28,12 @@ from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime import ready
 from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
 from hf_emotion.runtime.loading import auto_class_of, read_config, read_tokenizer
-from hf_emotion.runtime.onnx import MODEL
 from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel
 from hf_emotion.tasks import task_of
 from hf_emotion.tasks.aspect_extraction.predictor import AspectPredictor
 from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.classifier_evaluating import rows_for
+from hf_emotion.tasks.dialogue_emotion.predictor import DialoguePredictor
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.emotional_response.predictor import ReplyGenerator
 from hf_emotion.tasks.loading import CorpusSplit, load_split
@@ -48,6 +48,7 @@ ENCODER = "model.safetensors"
 OF_GENERATOR = ("config.json", "generation_config.json", "chat_template.jinja")
 LARGEST_TOKENIZER = 5e6  # bytes; a larger one stays with the encoder
 LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
+LARGEST_OF_NONE = 8192  # bytes; up to this a graph keeps what is no parameter: both biases of an LSTM are one constant
 PARTS = ("validation", "test")
 # Corpora with the labels of GoEmotions, and corpora that are measured through the groups of Ekman; and what is kept of their figures.
 OWN_LABELS = ("goemotions", "quickstart", "everyday", "messages")
@@ -58,6 +59,15 @@ EKMAN = ("macro_f1", "accuracy", "majority", "rows")
 ASPECT_OF = {
     "semeval2014": {"food": "quality", "service": "service", "ambience": "comfort", "price": "price"},
     "sentihood": {"price": "price", "transit-location": "location"},
+}
+# What the emotions of the ready model `dialogues` are in other corpora. EmoryNLP's peaceful and powerful are never given.
+EMOTIONS_OF = {
+    "meld": {name: name for name in "neutral joy surprise sadness fear anger disgust".split()}
+    | {"frustration": "anger"},
+    "emorynlp": {
+        **{"neutral": "neutral", "joy": "joyful", "surprise": "neutral", "sadness": "sad", "fear": "scared"},
+        **dict.fromkeys(("frustration", "anger", "disgust"), "mad"),
+    },
 }
 TERMS_ELSEWHERE = "semeval2014_terms"
 CARDS = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8"))
@@ -134,8 +144,8 @@ def pack(
     return ReadyModel(output)
 
 
-def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:
-    """Write the graph without its weights. Returns the parameters that they are, in order, each with whether it is transposed."""
+def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool | str]]:
+    """Write the graphs without their weights. Returns the parameters that they are, in order, each with its order, see `ready.in_order`."""
     exporter = task.exporter()
     predictor = exporter.load(run)
     weights = model.weights()
@@ -147,25 +157,31 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
     predictor.model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     predictor.model.float().cpu().eval()
     exporter.write(predictor, model.folder)
-    graph = onnx.load(model.folder / MODEL)
-    by_bytes: dict[bytes, tuple[str, bool]] = {}
-    for transposed in (True, False):  # a square matrix fits both ways: not transposed
+    by_bytes: dict[bytes, tuple[str, bool | str]] = {}
+    for order in ("lstm", True, False):  # a square matrix fits both ways: not transposed
         for name, value in weights.items():
-            by_bytes[(value.T if transposed else value).tobytes()] = (name, transposed)
+            if order != "lstm" or ".weight_" in name:
+                by_bytes[ready.in_order(value, order).tobytes()] = (name, order)
     found, offset = [], 0
-    for tensor in graph.graph.initializer:
-        value = numpy_helper.to_array(tensor)
-        content = value.tobytes()
-        if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
+    for name, written in ready.GRAPHS.items():  # of dialogues two, else one
+        if not (model.folder / written).is_file():
             continue
-        if content not in by_bytes:
-            raise ValueError(f"the graph has {tensor.name}, {len(content)} bytes that are not a parameter.")
-        found.append(by_bytes[content])
-        external_data_helper.set_external_data(tensor, ready.WEIGHTS, offset, len(content))
-        tensor.ClearField("raw_data")
-        offset += len(content)
-    (model.folder / ready.GRAPH).write_bytes(graph.SerializeToString())
-    (model.folder / MODEL).unlink()
+        graph = onnx.load(model.folder / written)
+        for tensor in graph.graph.initializer:
+            value = numpy_helper.to_array(tensor)
+            content = value.tobytes()
+            if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
+                continue
+            if content not in by_bytes and len(content) <= LARGEST_OF_NONE:
+                continue
+            if content not in by_bytes:
+                raise ValueError(f"the graph has {tensor.name}, {len(content)} bytes that are not a parameter.")
+            found.append(by_bytes[content])
+            external_data_helper.set_external_data(tensor, ready.WEIGHTS, offset, len(content))
+            tensor.ClearField("raw_data")
+            offset += len(content)
+        (model.folder / name).write_bytes(graph.SerializeToString())
+        (model.folder / written).unlink()
     return found
 
 
@@ -222,7 +238,10 @@ def measure_classifier(predictor: Any, report: RunReport, data_dir: Path | None)
     for name, part in product((one.name for one in predictor.task.corpora if one.packaged), PARTS):
         error = calibration_error(predictor, *scored(predictor, name, part)[1:])
         corpora.setdefault(name, {})[part] = _floats(evaluate(predictor, name, part)["metrics"]) | error
-    if isinstance(predictor, AspectPredictor):
+    if isinstance(predictor, DialoguePredictor):
+        elsewhere = {name: measure_dialogues(predictor, name, data_dir) for name in EMOTIONS_OF}
+        card, shown = CARDS["dialogues"], _table({name: {"test": found} for name, found in elsewhere.items()}, metric)
+    elif isinstance(predictor, AspectPredictor):
         elsewhere = {TERMS_ELSEWHERE: _floats(evaluate(predictor, TERMS_ELSEWHERE, "test", data_dir)["metrics"])}
         card, shown = CARDS["terms"], _table({name: {"test": found} for name, found in elsewhere.items()}, metric)
     else:
@@ -289,6 +308,16 @@ def measure_aspects(predictor: TargetedPredictor, dataset: str, data_dir: Path |
         "aspect_f1": float(2 * (found & named).sum() / (found.sum() + named.sum())),
         "rows": len(rows),
     }
+
+
+def measure_dialogues(predictor: DialoguePredictor, dataset: str, data_dir: Path | None) -> dict[str, float]:
+    """Measure a model of `dialogues` on a corpus that it never trained on, by `EMOTIONS_OF`."""
+    rows = load_split(dataset, "test", data_dir)
+    scores, names = predictor.of_rows(rows), label_names(rows)
+    theirs = np.zeros((len(scores), len(names)))
+    for ours, name in EMOTIONS_OF[dataset].items():
+        theirs[:, names.index(name)] += scores[:, predictor.labels.index(ours)]
+    return _floats(metrics.dialogue(np.concatenate(rows["labels"]), theirs, names))
 
 
 def measure_generator(generator: ReplyGenerator, dataset: str) -> dict[str, dict[str, float]]:

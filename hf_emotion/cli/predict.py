@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,10 +35,19 @@ def predict(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
-        str | None, typer.Option("--input", help="CSV, TSV, JSONL, Parquet, Excel: file or URL.")
+        str | None,
+        typer.Option(
+            "--input",
+            help="CSV, TSV, JSONL, Parquet, Excel: file or URL. Conversations (.vtt, .srt, WhatsApp's .txt, .json): also a folder.",
+        ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File or URL to write; default: to standard output.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File or URL to write; default: to standard output. Conversations: also a page, .html.",
+        ),
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
@@ -45,6 +55,16 @@ def predict(
     separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
+    mask_speakers: Annotated[
+        bool,
+        typer.Option(
+            "--mask-speakers",
+            help="Conversations: Speaker 1, Speaker 2 for the names of speakers, in the turns, too. Not masked: other names, misspelled ones.",
+        ),
+    ] = False,
+    strip: Annotated[
+        bool, typer.Option("--strip", help="Conversations: a strip of emotions for each speaker, instead of a table.")
+    ] = False,
     taxonomy: Taxonomy = None,
     groups: Groups = None,
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
@@ -128,6 +148,7 @@ def predict(
         sentiment_model=sentiment_model,
     )
     asked = given(top_k=top_k, targets=target, group=group or None)
+    refuse_files(texts)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
         raise typer.BadParameter("--output needs --input, and --input takes no texts, --target, --group or --json.")
     if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
@@ -139,7 +160,24 @@ def predict(
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
-    refuse_files(texts)
+    if (mask_speakers or strip) and input_ is None:
+        raise typer.BadParameter("--mask-speakers and --strip are for conversations in files: give --input.")
+    conversations = None
+    page = output is not None and output.lower().endswith(".html")
+    if input_ is not None:
+        from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
+        from ..io.paths import refuse_existing
+    if input_ is not None and (mask_speakers or strip or page or are_conversations(input_)):
+        if engine == "ray" or (strip and output is not None):
+            raise typer.BadParameter("conversations go without --engine ray, and --strip without --output.")
+        for_reader = {*BY_DIALOGUE, "encoding", "separator", "text_column"} & of_file.keys()
+        conversations = read_conversations(input_, mask_speakers, **{name: of_file.pop(name) for name in for_reader})
+        unfit = [*(given(top_k=top_k) | of_file).keys() - {"overwrite"}]
+        if (strip or page) and unfit:
+            raise typer.BadParameter(f"{named(unfit)}: for a table, not for --strip or a page; leave it out.")
+        if page and not overwrite:
+            refuse_existing(output, "--overwrite")
+        of_file["text_column"] = COLUMNS[-1]
     state = _processes() if input_ is not None and engine != "ray" else None
     if groups is not None:
         if taxonomy is not None or url is not None:
@@ -163,8 +201,12 @@ def predict(
         if predictor.thresholds is None or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for multi-label models without --url: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
-    if input_ is not None:
-        _predict_file(predictor, input_, output, state, engine, given(workers=workers, top_k=top_k) | of_file)
+    if conversations is not None and (strip or page):
+        _picture(predictor, checkpoint, conversations, output)
+    elif input_ is not None:
+        options = given(workers=workers, top_k=top_k) | of_file
+        with as_table(conversations) if conversations is not None else nullcontext(input_) as source:
+            _predict_file(predictor, source, output, state, engine, options)
     elif texts or predictor.task.file_columns.grouped or group:  # all lines together are one item
         _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
     else:
@@ -181,6 +223,24 @@ def _check_fit(predictor: Any, checkpoint: str, asked: dict[str, Any], of_file: 
         unfit += BY_DIALOGUE
     if unfit:
         raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
+
+
+def _picture(predictor: Any, model: str, conversations: dict[str, list[Any]], output: str | None) -> None:
+    """Strips of conversations: in the terminal, or on a page."""
+    from ..reports.conversations import write_page
+    from ..tasks.dialogue_emotion.showing import strips
+
+    if not predictor.task.file_columns.grouped:
+        raise typer.BadParameter(f"--strip and pages are for models of dialogues, not for {predictor.task.name}.")
+    answers, _ = predictor.predict([*conversations.values()])
+    for (name, turns), own in zip(conversations.items(), answers, strict=True):
+        for turn, answer in zip(turns, own, strict=True):
+            turn.update(answer)
+        if output is None:
+            show([name, *strips(turns, predictor.labels)])
+    if output is not None:
+        write_page(Path(output), conversations, predictor.labels, Path(model).name)
+        say(f"page of the conversations ({len(conversations)}): {output}")
 
 
 def _predict_file(

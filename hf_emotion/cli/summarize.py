@@ -23,7 +23,12 @@ SHOWN = 30
 
 
 def summarize(
-    file: Annotated[str, typer.Argument(help="CSV, TSV, JSONL, Parquet or Excel: texts, or what `predict` wrote.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="CSV, TSV, JSONL, Parquet or Excel: texts, or what `predict` wrote. Or conversations, as `predict` reads them: file or folder."
+        ),
+    ],
     model: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +56,7 @@ def summarize(
     language: Annotated[
         str | None, typer.Option(help="ISO 639-1 code, such as en: leaves out texts in other languages.")
     ] = None,
+    mask_speakers: Annotated[bool, typer.Option("--mask-speakers", help="Conversations: as in `predict`.")] = False,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
@@ -98,6 +104,7 @@ def summarize(
     Count labels over many texts, per group and over time: shares with 95 % intervals, tested differences, typical texts, and drift against
     a reference. Rows that you labelled (or else the model's validation errors) correct the shares.
     """
+    from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
     from ..io.extras import require
     from ..reports.summary import summarize as run
     from ..reports.summary.reading import has_predictions
@@ -119,10 +126,17 @@ def summarize(
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
     saved: dict[str, Any] = {"encoding": encoding, "separator": separator}
     predicted: dict[Path, Path] = {}  # where predictions lie, and what they become with the page
-    with tempfile.TemporaryDirectory() as place:
+    with ExitStack() as opened:
+        place = opened.enter_context(tempfile.TemporaryDirectory())
         sources: list[str | None] = []
         needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
+            if source is not None and are_conversations(source):
+                talks = read_conversations(source, mask_speakers, encoding)
+                source, options["text_column"] = opened.enter_context(as_table(talks)), COLUMNS[-1]
+                saved["encoding"] = None
+            elif source is not None and mask_speakers:
+                raise typer.BadParameter("--mask-speakers is for conversations; tables: `predict --mask-speakers`.")
             if source is not None and not has_predictions(source, prefix, columns, **saved):
                 if model is None:
                     raise ValueError(
@@ -143,7 +157,7 @@ def summarize(
         options["groups"] = None if groups is None else read_groups(groups)
         count = 3 if texts is None else texts
         summary = run(sources[0], model, of_rows, time, every, label, sources[1], count, **options)
-        summary.source = Path(file).name
+        summary.source = None if mask_speakers else Path(file).name  # which may name somebody
     if write_thresholds is not None:
         _write_thresholds(summary, write_thresholds)
     if output is not None:
@@ -262,6 +276,11 @@ def _show(summary: "Summary") -> None:
         print("The most complained about come first.")
     if summary.drift:
         _show_drift(summary)
+    if summary.endings:
+        print("Dialogues that end worse than they began, and better:")
+        print_table(["speaker", "worse", "95 % interval", "better", "95 % interval", "dialogues"], summary.ended)
+        if worst := summary.endings["worst"]:
+            say("worst: " + ", ".join(f"{name} ({change:+.2f})" for name, change in worst))
     for sentence in [*summary.changed[:8], *summary.apart[:8]]:
         say(sentence)
     if summary.changes_tested:

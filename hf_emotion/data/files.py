@@ -41,7 +41,7 @@ def format_of(path: str | Path) -> str:
 def columns_of(path: str | Path, separator: str | None = None, encoding: str | None = None) -> list[str]:
     """The columns that a CSV, TSV, Parquet or Excel file declares; empty for JSONL, which declares none."""
     kind = FORMATS.get(ending(path))
-    with _reading(shown(path)):
+    with reading(shown(path)):
         if kind == "csv":
             with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
                 _, header = next(_csv_lines(file, shown(path), separator or default_separator(path)), (1, []))
@@ -57,7 +57,7 @@ def columns_of(path: str | Path, separator: str | None = None, encoding: str | N
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def reading(path: str) -> Iterator[None]:
     """Turn what the readers of the formats raise into an error that names the file."""
     import pyarrow
 
@@ -99,7 +99,7 @@ def find_separator(
     check_file(path)
     headers = {}
     for separator in dict.fromkeys((default_separator(path), *SEPARATORS)):
-        with _reading(shown(path)), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
+        with reading(shown(path)), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
             _, headers[separator] = next(_csv_lines(file, shown(path), separator, strict=False), (1, []))
     fitting = [separator for separator, header in headers.items() if needed and set(needed) <= set(header)]
     if any(headers[separator] != headers[fitting[0]] for separator in fitting):
@@ -162,7 +162,7 @@ def all_rows(
     """
     path = as_path(path)
     check_file(path)
-    with _reading(shown(path)):
+    with reading(shown(path)):
         yield from _read_rows(
             path, shown(path), half_characters, separator or default_separator(path), encoding or ENCODING
         )

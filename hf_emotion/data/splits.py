@@ -52,7 +52,13 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
     return matrix
 
 
+NEEDS_CONTEXT = "needs_context"  # a column of dialogues: turns whose words alone would be read as another emotion
 UNANNOTATED = "unannotated"  # a column with the ids of the labels that were not annotated in a row
+
+
+def needing_context(rows: datasets.Dataset) -> np.ndarray | None:
+    """(N,) bool for all turns of the rows, one dialogue after the other; None for rows that do not say it."""
+    return np.concatenate(rows[NEEDS_CONTEXT]).astype(bool) if NEEDS_CONTEXT in rows.column_names else None
 
 
 def gold_matrix(rows: datasets.Dataset) -> np.ndarray:

@@ -7,7 +7,7 @@ Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN.
 from ..gold import Gold
 from .aspect import semeval2014, sentihood
 from .calibration import at_bound, fit_temperature, reliability, scaled_threshold, temperature_scaled
-from .dialogue import dialogue
+from .dialogue import dialogue, in_context
 from .generation import (
     ReplyFigures,
     average_length,

@@ -38,3 +38,12 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
                 else float("nan")
             )
     return result
+
+
+def in_context(
+    labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, label_names: Sequence[str], needed: np.ndarray
+) -> dict[str, float]:
+    """`dialogue`'s macro-F1 and weighted F1 of the utterances that need their context, (N,) bool; NaN without one that has a label."""
+    chosen = needed & (np.asarray(labels) >= 0)
+    found = classification(np.asarray(labels)[chosen], probabilities[chosen], label_names) if chosen.any() else {}
+    return {f"needs_context_{name}": found.get(name, float("nan")) for name in ("macro_f1", "weighted_f1")}

@@ -24,11 +24,11 @@ CHARACTERS = 2_000_000  # of these texts
 INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates", "pooling_mask")
 
 # A fast tokenizer stores truncation as a setting: two threads that change it at once fail with "Already borrowed".
-_tokenizing = threading.RLock()
+tokenizing = threading.RLock()
 if hasattr(os, "register_at_fork"):  # not on Windows
     # A forked child lacks the thread that may hold the lock.
     os.register_at_fork(
-        before=_tokenizing.acquire, after_in_parent=_tokenizing.release, after_in_child=_tokenizing.release
+        before=tokenizing.acquire, after_in_parent=tokenizing.release, after_in_child=tokenizing.release
     )
 
 
@@ -120,7 +120,7 @@ def encode_texts(
         "return_attention_mask": False,
         "verbose": False,
     }
-    with _tokenizing:
+    with tokenizing:
         encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled or places, **options)
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
         unread = Unread(cut, unknown_shares(tokenizer, texts, encoded), foreign)
@@ -168,6 +168,7 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
         "token_type_ids": tokenizer.pad_token_type_id,
         "token_gates": 1.0,
         "pooling_mask": 0,
+        "turn_mask": 0,
     }
     padded = {}
     for name, rows in batch.items():

@@ -26,7 +26,7 @@ import numpy as np
 from ..io.extras import require
 from ..io.files import creating, refuse_taken, sha256_of
 from .names import METRICS
-from .onnx import MODEL
+from .onnx import ENCODER, MODEL
 
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 PLACE = Path(__file__).parents[1] / "ready"
 FACTS = "ready.json"
 ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_config.json", "graph.onnx", "README.md"
+ENCODER_GRAPH = "encoder_graph.onnx"  # of utterances, in models of dialogues
+GRAPHS = {GRAPH: MODEL, ENCODER_GRAPH: ENCODER}  # in the package -> in an exported folder
 WEIGHTS = "weights.bin"  # where the graph looks for its weights
 SUMS = "sha256.json"
 HUB_IDS = {  # of encoders that have a short name
@@ -75,7 +77,7 @@ class ReadyModel:
         """
         ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files; None: any),
         "prefix" (of the encoder in the model), "languages" (that it was trained on and that can be found, if there are some), "files" (the SHA-256 of
-        the files in the folder), "weights" (parameter and whether it is transposed, in the order of weights.bin; none without a graph), "labels",
+        the files in the folder), "weights" (parameter, and whether it is transposed or in the "lstm" order of gates, in the order of weights.bin; none without a graph), "labels",
         "terms", "figures".
         """
         return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
@@ -184,12 +186,19 @@ def write_exported(model: ReadyModel, folder: Path) -> None:
     """Write the files of an exported model into a folder: the graph, and beside it the merged weights."""
     weights = model.weights()
     with (folder / WEIGHTS).open("wb") as file:
-        for name, transposed in model.facts["weights"]:
-            value = weights[name].T if transposed else weights[name]
+        for name, order in model.facts["weights"]:
+            value = in_order(weights[name], order)
             file.write(np.ascontiguousarray(value, np.float32).tobytes())
-    shutil.copyfile(model.folder / GRAPH, folder / MODEL)
+    for graph, name in GRAPHS.items():
+        if (model.folder / graph).is_file():
+            shutil.copyfile(model.folder / graph, folder / name)
     for name in ("config.json", "prediction.json", "tokenizer_config.json", "tokenizer.json"):
         shutil.copyfile(model.file(name), folder / name)
+
+
+def in_order(weight: np.ndarray, order: bool | str) -> np.ndarray:
+    """A parameter as a graph holds it: as it is, transposed (True), or "lstm": the gates i, f, g, o of torch as ONNX's i, o, f, g."""
+    return weight.reshape(4, -1)[[0, 3, 1, 2]] if order == "lstm" else weight.T if order else weight
 
 
 def cache_folder() -> Path:

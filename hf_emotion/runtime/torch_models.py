@@ -110,22 +110,24 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
     return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()
 
 
-def torch_utterance_encoder(model: PreTrainedModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A function from token ids and mask (N, L) to the vectors (N, D) float32 of N utterances."""
+def torch_utterance_encoder(model: PreTrainedModel) -> Callable[..., np.ndarray]:
+    """A function from the inputs of `encode_utterances`, (N, L) each, to the vectors (N, D) float32 of N utterances."""
     use_one_thread_after_fork()
     encode = getattr(model, "dialogue", model).encode_utterances
 
     @torch.inference_mode()
-    def run(input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
-        arrays = {"input_ids": input_ids, "attention_mask": attention_mask}
-        return encode(*to_tensors(arrays, model).values()).float().cpu().numpy()
+    def run(**inputs: np.ndarray) -> np.ndarray:
+        return encode(**to_tensors(inputs, model)).float().cpu().numpy()
 
     return run
 
 
-def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Arrays as tensors on the model's device; vectors of utterances get the model's dtype."""
-    tensors = {name: torch.from_numpy(array).to(model.device) for name, array in inputs.items()}
+def to_tensors(inputs: dict[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+    """Arrays as tensors on the model's device; vectors of utterances get the model's dtype. What is no array stays."""
+    tensors = {
+        name: torch.from_numpy(value).to(model.device) if isinstance(value, np.ndarray) else value
+        for name, value in inputs.items()
+    }
     if "utterance_embeds" in tensors:
         tensors["utterance_embeds"] = tensors["utterance_embeds"].to(model.dtype)
     return tensors

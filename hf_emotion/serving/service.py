@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 
@@ -34,7 +35,7 @@ from ..runtime.languages import identifier, languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.results import Label
-from ..tasks.service import Name, Scoring, Service, Text, Texts, check_texts
+from ..tasks.service import Name, NoSession, Scoring, Service, Text, Texts, check_texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
 from .web import OPEN, PAGE, Counters, Guard, problem
@@ -207,7 +208,7 @@ def build(settings: Settings, replicated: bool = False) -> FastAPI:
     app.state.ready, app.state.models = True, models
     _answer_errors(app)
     _routes_of_the_process(app, models, counters)
-    _routes_of_tasks(app, models, settings, counters)
+    _routes_of_tasks(app, models, settings, counters, replicated)
     _routes_of_others(app, models, settings)
     _routes_of_the_page(app, models, settings)
     if settings.api_key is not None:
@@ -401,24 +402,37 @@ def _route_of_reload(app: FastAPI, models: dict[str, Model], settings: Settings,
         }
 
 
-def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
+def _routes_of_tasks(
+    app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters, replicated: bool
+) -> None:
     for route in dict.fromkeys(model.route for model in models.values()):
-        service = next(model for model in models.values() if model.route == route).service
-        answer = create_model(
-            service.result.__name__.replace("Result", "Response"),
-            __doc__="The model that answered, and a result for each input.",
-            __config__=ConfigDict(use_attribute_docstrings=True),  # of the results, too
-            model=(str, ...),
-            results=(list[service.result], ...),  # type: ignore[name-defined]
-        )
-        summary = (service.request.__doc__ or "").strip()
-        app.post(route, tags=["models"], summary=summary, response_model=answer, responses=PROBLEMS)(
-            _asking(route, service, settings, counters, models)
-        )
+        model = next(model for model in models.values() if model.route == route)
+        for path, service_of in ((route, attrgetter("service")), (f"{route}/turn", attrgetter("service.streaming"))):
+            first = service_of(model)
+            if first is None or (replicated and path != route):  # the next turn may reach another replica
+                continue
+            answer = create_model(
+                first.result.__name__.replace("Result", "Response"),
+                __doc__="The model that answered, and a result for each input.",
+                __config__=ConfigDict(use_attribute_docstrings=True),  # of the results, too
+                model=(str, ...),
+                results=(list[first.result], ...),  # type: ignore[name-defined]
+            )
+            summary = (first.request.__doc__ or "").strip()
+            missing = {} if path == route else {404: {"model": Problem, "description": "No such session"}}
+            described: dict[str, Any] = {"response_model": answer, "responses": PROBLEMS | missing}
+            app.post(path, tags=["models"], summary=summary, **described)(
+                _asking(route, first, service_of, settings, counters, models)
+            )
 
 
 def _asking(
-    route: str, first: Service, settings: Settings, counters: Counters, all_models: dict[str, Model]
+    route: str,
+    first: Service,
+    service_of: Callable[[Model], Service],
+    settings: Settings,
+    counters: Counters,
+    all_models: dict[str, Model],
 ) -> Callable[..., Any]:
     """The function behind the route of a task."""
 
@@ -427,14 +441,14 @@ def _asking(
         name = body.model or next(iter(models))
         if name not in models:
             return no_such_model(models, name, all_models)
-        model = models[name]
+        service = service_of(models[name])
 
         def present(found: Sequence[Any]) -> dict[str, Any]:
-            results = model.service.present(found, body)
-            counters.truncated.labels(name).inc(model.service.cut(results))
+            results = service.present(found, body)
+            counters.truncated.labels(name).inc(service.cut(results))
             return {"model": name, "results": results}
 
-        return await _computed(request, model, settings, lambda: model.service.read(body), present)
+        return await _computed(request, models[name], settings, lambda: service.read(body), present)
 
     example: Any = {"example": {"value": first.example}}
     ask.__annotations__["body"] = Annotated[first.request, Body(openapi_examples=example)]
@@ -474,6 +488,8 @@ async def _computed(
         found = waiting.result()
     except TooManyTokens as error:
         return wrong("inputs", str(error), type=TOO_MANY_TOKENS)
+    except NoSession as error:
+        return problem(404, str(error))
     except (ValueError, TypeError, ModuleNotFoundError) as error:  # captum is an extra
         return wrong("inputs", str(error))
     except TimeoutError:

@@ -38,16 +38,19 @@ def at_thresholds(
     decisions: np.ndarray | None,
     votes: np.ndarray | None = None,
     temperature: float = 1.0,
+    needed: np.ndarray | None = None,
 ) -> dict[str, dict]:
     """
     `goemotions` of the labels above one "fixed" threshold of the sigmoid, as published figures have it (without the `temperature`
     that the probabilities were calibrated with), and of the (N, C) bool `decisions` as "tuned"; without decisions
     `single_label` as "argmax". With the (N, C) `votes` of annotators each also has the figures of `against_votes`, which decide
-    nothing and are the same in each.
+    nothing and are the same in each. `needed`, (N,) bool, adds the figures of `in_context`.
     """
     multi_label = decisions is not None
     soft = {} if votes is None else metrics.against_votes(votes, probabilities, multi_label)
     if not multi_label:
+        if needed is not None:
+            soft |= metrics.in_context(labels, probabilities, label_names, needed)
         return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
     calibrated = metrics.scaled_threshold(threshold, temperature)
     return {

@@ -53,6 +53,10 @@ class Request(BaseModel):
     )
 
 
+class NoSession(ValueError):
+    """A request names a session that the service does not have."""
+
+
 def cut(results: Sequence[Readable]) -> int:
     """How many results tell of a text that was cut."""
     return sum(result["truncated"] for result in results)
@@ -96,6 +100,7 @@ class Service:
         cut: results -> how many of their texts were cut.
         from_page: (text, emotions, seed) of the page -> the body of a request that asks the same.
         scoring: for the routes of text-embeddings-inference and of the Inference API; None: the model gives a text no labels.
+        streaming: of the route `ROUTE/turn`, where the inputs of a session come one by one; its `read` gives functions, and the option `call`.
     """
 
     request: type[Request]
@@ -111,3 +116,4 @@ class Service:
     }
     cut: Callable[[Sequence[Any]], int] = cut
     scoring: Scoring | None = None
+    streaming: "Service | None" = None

@@ -262,6 +262,16 @@ class TestDialogue:
         assert result == metrics.dialogue(labels[known], rows[known], EMOTIONS)
         assert metrics.classification(labels[known], rows[known], EMOTIONS).items() <= result.items()
 
+    def test_turns_that_need_their_context(self):
+        #         joy joy neu anger -   of which the last two do not need it, or have no label
+        labels, rows = np.array([0, 0, 1, 2, -1]), rows_for([0, 1, 1, 0, 1])
+        result = metrics.in_context(labels, rows, EMOTIONS, np.array([True, True, False, False, True]))
+        joy = 2 / 3  # 1 of 1 found is right, 1 of 2 is found
+        assert result["needs_context_macro_f1"] == pytest.approx(joy / 4)
+        assert result["needs_context_weighted_f1"] == pytest.approx(joy)
+        nothing = metrics.in_context(labels, rows, EMOTIONS, labels < 0)
+        assert all(map(math.isnan, nothing.values()))
+
     def test_neutral_alone_and_without_a_neutral_label(self):
         result = metrics.dialogue(np.array([1, 1, -1]), rows_for([1, 0, 0]), EMOTIONS)
         for average in ("micro", "macro", "weighted"):

@@ -507,6 +507,28 @@ def test_pipeline_gives_the_models_softmax(config, tokenizer):
         assert_results(classify(turns), UTTERANCES, speakers, scores)
 
 
+@torch.no_grad()
+def test_earlier_turns_stand_before_the_turn(tokenizer, monkeypatch):
+    """With their speakers, cut from the left; the vector is the mean over the turn's own tokens."""
+    monkeypatch.setattr(tokenizer, "model_max_length", 12)
+    alone = {"num_hidden_layers": 0, "num_attention_heads": 0, "positional_encoding": "none"}
+    classify = make_pipeline(tokenizer, context_turns=2, **alone)
+    model, turns = classify.model, [*zip(SPEAKERS, UTTERANCES, strict=True), (None, "rain"), ("Bob", "sun")]
+    tokens = [tokenizer(f"{name}: {text}" if name else text)["input_ids"] for name, text in turns]
+    tokens = [ids if len(ids) <= 12 else [*ids[:11], ids[-1]] for ids in tokens]
+    scores = []
+    for number, own in enumerate(tokens):
+        before = [token for ids in tokens[max(0, number - 2) : number] for token in ids[1:]]
+        before = before[-(12 - len(own)) :] if len(own) < 12 else []
+        ids = torch.tensor([[own[0], *before, *own[1:]]])
+        states = model.dialogue.utterance_encoder(ids, torch.ones_like(ids))[0]
+        vector = torch.cat([states[:1], states[1 + len(before) :]]).mean(dim=0)
+        scores.append(dict(zip(LABELS, model.classifier(vector).softmax(dim=-1).tolist(), strict=True)))
+    assert_results(classify(turns), [text for _, text in turns], [name for name, _ in turns], scores)
+    with pytest.raises(ValueError, match="`turn_mask` is missing and `context_turns` is 2"):
+        model(input_ids=torch.tensor([[[2, 7, 3]]]))
+
+
 def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
     classify = make_pipeline(tokenizer, num_speakers=2)
     dialogues = [list(zip(SPEAKERS, UTTERANCES, strict=True)), [("Bob", "rain")], ["sun", {"utterance": "a day"}]]

@@ -181,6 +181,14 @@ class TestClassifiers:
         assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * rows * len(SEEN)
 
     @pytest.mark.release
+    def test_dialogues_behind_earlier_turns(self, root):
+        alone = {"num_hidden_layers": 0, "num_attention_heads": 0, "positional_encoding": "none"}
+        folder = save(root / "window", "dialogue-model", context_turns=2, **alone)
+        predictor = load_predictor(exported(folder, texts=[[(None, text) for text in SEEN]]))
+        expected = load_predictor(folder).probabilities(DIALOGUES)
+        np.testing.assert_allclose(predictor.probabilities(DIALOGUES), expected, atol=1e-5)
+
+    @pytest.mark.release
     def test_dialogues(self, dialogue):
         predictor = load_predictor(exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]]))
         assert type(predictor) is DialoguePredictor
@@ -195,7 +203,7 @@ class TestClassifiers:
         tokens = (ids, (ids > 0).long())
         with torch.no_grad():
             expected = torch_predictor.model.dialogue.encode_utterances(*tokens)
-        found = predictor.model.encode_utterances(*(tensor.numpy() for tensor in tokens))
+        found = predictor.model.encode_utterances(input_ids=tokens[0].numpy(), attention_mask=tokens[1].numpy())
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
         expected = sum((torch_predictor([turns])[0] for turns in DIALOGUES), [])
         for one, other in zip(expected, sum(predictor(DIALOGUES), []), strict=True):

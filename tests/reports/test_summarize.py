@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from html_page import Page
 from huggingface_hub.errors import RemoteEntryNotFoundError
+from scipy.stats import beta
 from toolkit_helpers import ROOT, drawn_pictures, invoke, write_jsonl
 from typer.testing import CliRunner
 
@@ -585,3 +586,32 @@ class TestPageAndCommand:
         for part in ("80.0%", "with it", "tested: Fisher", "note: The shares are plain counts"):
             assert part in done
         assert json.loads(invoke("summarize", tmp_path / "in.csv", "--json"))["rows"] == 100
+
+
+class TestEndings:
+    def frame(self) -> pd.DataFrame:
+        """Three calls: the customer's fear goes from 0.1 to 0.9, from 0.9 to 0.1, and stays; the fourth has one turn of the customer."""
+        fears = {"up": [0.1, 0.5, 0.5, 0.5, 0.5, 0.9], "down": [0.9, 0.5, 0.1], "same": [0.5, 0.55], "one": [0.9]}
+        turns = [(name, "Customer", fear) for name, own in fears.items() for fear in own]
+        turns.insert(3, ("up", "Agent", 0.3))  # in the middle
+        names, speakers, fear = zip(*turns, strict=True)
+        columns = {"dialogue": names, "speaker": speakers, "utterance": [f"text {i}" for i in range(len(turns))]}
+        return wide([1 - one for one in fear], list(fear), **columns)
+
+    def test_counted_by_hand(self):
+        found = summarize(self.frame())
+        every, row = found.endings["rows"]
+        ends = [beta.ppf(end, 1 + 0.5, 2 + 0.5) for end in (0.025, 0.975)]  # Jeffreys: 1 of 3
+        assert (every["speaker"], row["speaker"], row["dialogues"]) == ("(all turns)", "Customer", 3)
+        assert [row[name] for name in ("worse", "worse_low", "worse_high")] == pytest.approx([1 / 3, *ends])
+        assert row["better"] == pytest.approx(1 / 3)
+        # A third of seven turns is two: (0.5 + 0.9) / 2 - (0.1 + 0.5) / 2.
+        assert found.endings["worst"] == [("up", pytest.approx(0.4))]
+        notes = " ".join(found.notes)
+        assert "There are only 3 such dialogues" in notes and "In 2 of 3 dialogues" in notes and "(fear)" in notes
+        page = found.to_html()
+        assert "Dialogues that end worse than they began" in page and "33.3%" in page
+
+    def test_not_for_texts_or_labels_alone(self):
+        assert summarize(FRAME).endings is None
+        assert summarize(joined(["fear"], dialogue=["a"], speaker=["b"])).endings is None

@@ -328,6 +328,20 @@ class TestDialogues:
             inputs["utterance_embeds"][0, 1] = 0
             np.testing.assert_allclose(lost.values[:, 1], whole - dialogue.model(**inputs).logits[0, :, 1], atol=1e-5)
 
+    def test_earlier_turns_in_the_input(self, tokenizer):
+        """What a logit loses without an earlier turn; later ones are not read."""
+        alone = {"num_hidden_layers": 0, "num_attention_heads": 0, "num_speakers": 0}
+        window = DialoguePredictor(dialogue_model(context_turns=2, **alone), tokenizer)
+        with pytest.raises(ValueError, match="explained by occlusion alone"):
+            explain(window, TALK)
+        lost = only_map(window, TALK, labels=["joy"], method="occlusion").values
+        whole, less = (np.log(window.probabilities([turns], raw=True)) for turns in (TALK, [TALK[0], TALK[2]]))
+        # Log-probabilities differ from logits by the same number for all labels.
+        assert not np.triu(lost, 1).any() and abs(lost[2, 0]) > 1e-6
+        other = only_map(window, TALK, labels=[window.labels[0]], method="occlusion").values
+        expected = (whole[2, 1] - less[1, 1]) - (whole[2, 0] - less[1, 0])
+        np.testing.assert_allclose(lost[2, 1] - other[2, 1], expected, atol=1e-5)
+
 
 class TestReplies:
     @pytest.mark.parametrize("case", ["gpt2-mod-ln", "bert-mod-ln"])

@@ -39,6 +39,7 @@ from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
 from hf_emotion.tasks import TASKS, task_of_pipeline
+from hf_emotion.tasks.dialogue_emotion import service as dialogue_service
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
@@ -124,6 +125,33 @@ class TestAnswers:
                 assert answer["scores"] == pytest.approx(turn["scores"], abs=1e-6)
                 assert (answer["speaker"], answer["utterance"]) == (turn["speaker"], turn["utterance"])
         assert results(service, "dialogue-emotion", inputs=[["I am so happy today"]])[0]["turns"][0]["speaker"] is None
+
+    def test_turn_by_turn(self, folders, monkeypatch):
+        """A session answers as the predictor's stream does; it ends, there are only so many, and replicas have none."""
+        from fastapi.testclient import TestClient
+
+        stream, turns = DialoguePredictor(folders["dialogue"]).stream(), TURNS * 2
+        client = TestClient(build(Settings(checkpoints=[str(folders["dialogue"])])))
+        ask = partial(client.post, "/v1/dialogue-emotion/turn")
+        session = {}
+        for name, text in turns:
+            answer = ask(json={"turn": {"speaker": name, "utterance": text}, "all_scores": True, **session})
+            (found,), expected = answer.json()["results"], stream.add((name, text))
+            session = {"session": found["session"]}
+            assert_close(found.pop("scores"), expected.pop("scores"))
+            assert found["number"] == expected["number"] and found["label"] == expected["label"]
+            assert found["changed"] == {str(number): label for number, label in expected["changed"].items()}
+        assert ask(json={"turn": "", **session}).status_code == 422
+        (found,) = ask(json={"turn": "not sad", **session}).json()["results"]
+        assert found["number"] == len(turns) + 1 and "scores" not in found
+        monkeypatch.setattr(dialogue_service, "MOST_SESSIONS", 1)
+        (other,) = ask(json={"turn": "not sad"}).json()["results"]
+        gone = ask(json={"turn": "not sad", **session})
+        assert gone.status_code == 404 and "without `session`" in gone.json()["error"]
+        monkeypatch.setattr(dialogue_service, "SECONDS", 0.0)
+        assert ask(json={"turn": "not sad", "session": other["session"]}).status_code == 404
+        replica = TestClient(build(Settings(checkpoints=[str(folders["dialogue"])]), replicated=True))
+        assert replica.post("/v1/dialogue-emotion/turn", json={"turn": "not sad"}).status_code == 404
 
     def test_replies(self, service, folders):
         generator = ReplyGenerator(folders["replies"])

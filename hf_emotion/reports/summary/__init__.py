@@ -10,6 +10,7 @@ from ...io.files import finite_or_none
 from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
 from .drift import drift
+from .endings import endings
 from .labelled import Checked, Quality, check, checked_notes, read_labelled
 from .reading import PERIODS, Rows, name_of, only_language, read_rows, roll_up
 from .wording import of_change, of_difference
@@ -49,6 +50,7 @@ class Summary:
         changes_tested: what their p-values test; empty where there are too few periods.
         title, source, model: for the page: its title, the file's name, the model's name.
         dates: with a time, the first and the last one.
+        endings: with probabilities of emotions and a column `dialogue`: the share of dialogues that end worse than they began; else None.
         sharpest: of labels that were asked for, the texts that the model is surest of: "text" and what it is "about" (group, period).
     """
 
@@ -74,6 +76,7 @@ class Summary:
     model: str | None = field(default=None, repr=False)
     dates: tuple[str, str] | None = field(default=None, repr=False)
     sharpest: dict[str, list[dict[str, str]]] = field(default_factory=dict, repr=False)
+    endings: dict[str, Any] | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -146,6 +149,16 @@ class Summary:
 
         known = [one for one in self.checked["quality"] if one["labelled"]] if self.checked else []
         return [[one["label"], str(one["labelled"]), *(cell(one, name) for name in QUALITY)] for one in known]
+
+    @property
+    def ended(self) -> list[list[str]]:
+        """The speaker, the shares of dialogues that end worse and better, with intervals, and the number of dialogues."""
+
+        def cells(one: dict[str, Any], name: str) -> tuple[str, str]:
+            return f"{one[name]:.1%}", f"{one[name + '_low']:.1%} to {one[name + '_high']:.1%}"
+
+        rows = [one for one in self.endings["rows"] if one["dialogues"]] if self.endings else []
+        return [[one["speaker"], *cells(one, "worse"), *cells(one, "better"), str(one["dialogues"])] for one in rows]
 
     @property
     def complaints(self) -> bool:
@@ -240,6 +253,7 @@ def summarize(
     past = None if reference is None else read_rows(reference, model, None, None, *options)
     sides = [rows] if past is None else [rows, past]
     left = [only_language(side, language) for side in sides] if language else [0]
+    found_endings = endings(rows)  # by the model's own labels
     if groups and labelled is not None:
         raise ValueError("labelled rows name the model's own labels: leave out `groups`, or the labelled rows.")
     if groups:
@@ -253,6 +267,8 @@ def summarize(
     labels_asked = bool(labels)
     labels, period, method = counting.wanted, every if time else None, counting.methods[-1]
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
+    found.endings = found_endings
+    counting.notes += found_endings["notes"] if found_endings else []
     if left[0]:
         counting.notes.append(
             f"texts left out: {left[0]:,} of {left[0] + len(rows.about):,}, because they are probably not in the language asked for ({language})."

@@ -32,7 +32,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
     columns = frozenset({"utterances", "speakers"})
     model_types = ("dialogue-bilstm",)
     recipe_fields = frozenset({"class_weights", "languages"})
-    headline = ("weighted_f1", "accuracy", "macro_f1", "micro_f1_without_neutral")
+    headline = ("weighted_f1", "needs_context_macro_f1", "accuracy", "macro_f1", "micro_f1_without_neutral")
     auto_class = "AutoModelForTokenClassification"
     predictor_class = "DialoguePredictor"
     file_columns = FileColumns(text="utterance", grouped=True)

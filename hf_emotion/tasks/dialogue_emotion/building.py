@@ -14,17 +14,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.splits import label_names, map_rows
 from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
-from ...modeling.text_processing import encoder_positions, number_speakers
+from ...modeling.text_processing import encoder_positions, number_speakers, turn_windows
 from ...recipes import Fields, Recipe
 from ...runtime.base_models import base_to_build_on, finding
-from ...runtime.batching import encode_texts
 from ...runtime.languages import languages_of, set_languages
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unread
 from ..base import MainProcessFirst, Prepared
 from ..corpus_metrics import single_label
 from ..sequence_classification import base_tokenizer, check_length
-from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
+from .predictor import DialoguePredictor, Text, encode_turns, pad_dialogues, utterance_vectors
 
 
 def build_dialogue_model(
@@ -84,9 +83,13 @@ def encode_dialogues(
     `datasets`, so that an epoch does not run the encoder. Otherwise the collator gives tokens. Columns: `utterances` (numbers of distinct
     texts), `speaker_ids`, `labels`, `length` (utterances).
     """
-    texts = sorted({text for dataset in splits.values() for dialogue in dataset["utterances"] for text in dialogue})
-    number_of = {text: number for number, text in enumerate(texts)}
     config = model.config
+
+    def read(row: dict) -> list[Text]:
+        return turn_windows([*zip(row["speakers"], row["utterances"], strict=True)], config.context_turns)
+
+    texts = sorted({text for dataset in splits.values() for row in dataset for text in read(row)})
+    number_of = {text: number for number, text in enumerate(texts)}
     if config.num_speakers and not any(speaker for row in splits["train"]["speakers"] for speaker in row):
         raise ValueError(
             f"`model_config.num_speakers` is {config.num_speakers}, and no turn of the training part names a speaker: leave it out, or "
@@ -95,8 +98,9 @@ def encode_dialogues(
 
     def encode(row: dict) -> dict:
         return {
-            "utterances": [number_of[text] for text in row["utterances"]],
+            "utterances": [number_of[text] for text in read(row)],
             "speaker_ids": number_speakers(row["speakers"], max(config.num_speakers, 1)),
+            "labels": row["labels"],
             "length": len(row["utterances"]),
         }
 
@@ -111,7 +115,7 @@ def encode_dialogues(
             split: map_rows(
                 dataset,
                 encode,
-                remove_columns=["id", "utterances", "speakers"],
+                remove_columns=dataset.column_names,
                 features=features,
                 desc="numbering utterances",
             )
@@ -125,9 +129,8 @@ def encode_dialogues(
             for name, array in pad_dialogues([vectors[row["utterances"]] for row in rows]).items()
         }
     else:
-        columns, unread = encode_texts(tokenizer, [texts], max_length, None, config)
-        tokens = columns["input_ids"]
-        inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
+        tokens, unread = encode_turns(tokenizer, texts, max_length, config)
+        inputs_of = lambda rows: pad_tokens([row["utterances"] for row in rows], tokens, tokenizer)  # noqa: E731
 
     warn_unread(unread.counts, f"{max_length} tokens", languages_of(config), "utterances")
 
@@ -143,20 +146,20 @@ def encode_dialogues(
     return encoded, collate
 
 
-def pad_tokens(dialogues: list[list[list[int]]], tokenizer: PreTrainedTokenizerBase) -> dict[str, torch.Tensor]:
-    """Token ids of utterances -> `input_ids`, `attention_mask` (B, U, L) and `utterance_mask` (B, U)."""
-    shape = (len(dialogues), max(map(len, dialogues)), max(len(ids) for dialogue in dialogues for ids in dialogue))
-    input_ids = torch.full(shape, tokenizer.pad_token_id)
-    attention_mask = torch.zeros(shape, dtype=torch.long)
+def pad_tokens(
+    dialogues: list[list[int]], columns: dict[str, list], tokenizer: PreTrainedTokenizerBase
+) -> dict[str, torch.Tensor]:
+    """Numbers of texts and the `columns` of `encode_turns` -> these and `attention_mask` (B, U, L), and `utterance_mask` (B, U)."""
+    longest = max(len(columns["input_ids"][text]) for dialogue in dialogues for text in dialogue)
+    shape = (len(dialogues), max(map(len, dialogues)), longest)
+    batch = {name: torch.zeros(shape, dtype=torch.long) for name in (*columns, "attention_mask")}
+    batch["input_ids"].fill_(tokenizer.pad_token_id)
     for i, dialogue in enumerate(dialogues):
-        for j, ids in enumerate(dialogue):
-            input_ids[i, j, : len(ids)] = torch.tensor(ids)
-            attention_mask[i, j, : len(ids)] = 1
-    return {
-        "input_ids": input_ids,
-        "attention_mask": attention_mask,
-        "utterance_mask": attention_mask.any(dim=-1).long(),
-    }
+        for j, text in enumerate(dialogue):
+            for name, values in columns.items():
+                batch[name][i, j, : len(values[text])] = torch.tensor(values[text])
+            batch["attention_mask"][i, j, : len(columns["input_ids"][text])] = 1
+    return {**batch, "utterance_mask": batch["attention_mask"].any(dim=-1).long()}
 
 
 def is_frozen(config: DialogueBiLSTMConfig) -> bool:
@@ -167,7 +170,7 @@ def is_frozen(config: DialogueBiLSTMConfig) -> bool:
 def cached_vectors(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
+    texts: Sequence[Text],
     max_length: int,
     progress: bool = True,
 ) -> tuple[np.ndarray, Unread]:
@@ -178,15 +181,13 @@ def cached_vectors(
         unknown=Value("float64"),
         language=Value("string"),
     )
-    encoded, _ = encode_texts(
-        tokenizer, [list(texts)], max_length, None, model.config
-    )  # differs where the tokenizers do
+    encoded, _ = encode_turns(tokenizer, texts, max_length, model.config)  # differs where the tokenizers do
     told = [
         list(columns),
         languages_of(model.config),
         model.config.encoder_config.to_dict(),
         list(texts),
-        encoded["input_ids"],
+        encoded,
     ]
     digest = hashlib.sha256(json.dumps(told, default=str).encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...modeling.text_processing import number_speakers, read_turn
+from ...modeling.text_processing import read_turn
 from ...runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
@@ -22,8 +22,9 @@ from ...runtime.batching import as_texts
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.names import METHODS
 from ...runtime.plain import text_processing
+from ...runtime.torch_models import to_tensors
 from ..text_explaining import refuse_labels
-from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
+from .predictor import DialoguePredictor, pad_dialogues, speaker_and_utterance
 
 
 def explain(
@@ -41,20 +42,24 @@ def explain(
     as_texts([utterance for _, utterance in turns])
     if not turns:
         raise ValueError("a dialogue must have at least one turn.")
-    vectors, unread = utterance_vectors(model, predictor.tokenizer, [turn for _, turn in turns], predictor.max_length)
-    predictor.warn_unread(unread.counts)
-    embeds = torch.from_numpy(vectors).to(model.device, model.dtype)[None]  # (1, U, D)
-    names, others = [], []
-    if config.num_speakers:
-        names = ["speaker_ids"]
-        ids = number_speakers([speaker for speaker, _ in turns], config.num_speakers)
-        others = [torch.tensor([ids], device=model.device)]
+    if config.context_turns and method != "occlusion":
+        raise ValueError("a model with `context_turns` is explained by occlusion alone.")
+    # With windows also the dialogues without one of the turns.
+    fewer = [turns[:i] + turns[i + 1 :] for i in range(len(turns))] if config.context_turns and turns[1:] else []
+    encoded = predictor.encode([turns, *fewer])
+    predictor.warn_unread(encoded.unread.take(range(len(turns))).counts)
+
+    inputs = to_tensors(pad_dialogues([encoded.vectors[own] for own in encoded.rows], encoded.speaker_ids), model)
+    names = ["speaker_ids"] if config.num_speakers else []
+    embeds, *others = (
+        inputs[name][:1] for name in ("utterance_embeds", *names)
+    )  # (1, U, D), and with speakers (1, U)
 
     def forward(embeds, *others):
         return model(utterance_embeds=embeds, **dict(zip(names, others, strict=True))).logits.float()
 
     with torch.no_grad():
-        logits = forward(embeds, *others)[0].cpu().numpy()
+        logits, *without = model(**inputs).logits.float().cpu().numpy()
     probabilities = to_probabilities(logits, False, text_processing.temperature_of(config))  # (U, C)
     notes = []
     if method == "attention":
@@ -74,6 +79,9 @@ def explain(
             scores.append(float(probabilities[turn, label]))
             if method != "attention":
                 found.append(_utterance_scores(forward, embeds, tuple(others), (turn, label), method))
+                for number, left in enumerate(without):
+                    if number != turn:
+                        found[-1][number] = logits[turn, label] - left[turn - (turn > number), label]
     if method != "attention":
         values = np.array(found)
         title, unit = {
@@ -82,7 +90,9 @@ def explain(
             "occlusion": ("occlusion: what the logit loses without the utterance", "logit"),
         }[method]
         if method != "gradient":
-            notes.append("the vector of an utterance is replaced by 0")
+            notes.append(
+                "the vector of an utterance is replaced by 0" + ("; the others are left out" if fewer else "")
+            )
     columns = [str(number) for number in range(1, len(turns) + 1)]
     notes.insert(0, "rows: utterances that are classified; columns: utterances that they draw on, by number")
     read = "\n".join(f"{speaker}: {turn}" if speaker else turn for speaker, turn in turns)

@@ -37,6 +37,8 @@ def write(predictor: DialoguePredictor, folder: Path) -> list[Path]:
     graphs = write_classifier(predictor, folder, run, [[("A", EXAMPLE), ("B", EXAMPLE)]] * 3)
     tokens = predictor.tokenizer([EXAMPLE] * 3, return_tensors="pt", return_token_type_ids=False)
     example = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+    if predictor.model.config.context_turns:
+        example["turn_mask"] = tokens["attention_mask"]
     encode = predictor.model.dialogue.encode_utterances
     encoder = write_graph(folder / ENCODER, predictor.model, lambda inputs: encode(**inputs), example, ["vectors"])
     return [*graphs, encoder]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog, IEMOCAP, and your own dialogues.
+Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog, IEMOCAP, the packaged dialogues, and your own.
 
 A row is a dialogue, so that no dialogue is ever in two splits. Columns: `id` (string; no other row of the split has it),
 `utterances` (list of strings, NFC, stripped), `speakers` (list of strings) and `labels` (list of `ClassLabel`, -1 for an
-utterance without a label), three lists of one length in the order of the turns.
+utterance without a label), three lists of one length in the order of the turns. The packaged dialogues also have `needs_context` (list of
+bool): turns whose words alone would be read as another emotion.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ...data.own_files import (
     unknown_name,
     with_validation,
 )
-from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Row, Rows, decode, download, local_files
+from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Row, Rows, decode, download, local_files, packaged_rows
+from ...data.splits import NEEDS_CONTEXT
 from ...io.lazily import datasets
 from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus, rows_of
@@ -48,6 +50,7 @@ EMOTIONS = {  # in the order of the ids, which DailyDialog's files share
     "emorynlp": ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"],
     "daily_dialog": ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"],
 }
+DIALOGUE_LABELS = ["neutral", "joy", "surprise", "sadness", "fear", "frustration", "anger", "disgust"]
 FOUR_CLASSES = ["angry", "happy", "neutral", "sad"]
 FOUR_OF = {  # the emotions that become the four classes
     "meld": ["anger", "joy", "neutral", "sadness"],
@@ -122,6 +125,9 @@ def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
         "speakers": text,
         "labels": datasets.List(datasets.ClassLabel(names=list(names))),
     }
+    if NEEDS_CONTEXT in rows.rows[0]:
+        values[NEEDS_CONTEXT] = [[row[NEEDS_CONTEXT] for row in own] for own in turns]
+        features[NEEDS_CONTEXT] = datasets.List(datasets.Value("bool"))
     return datasets.Dataset.from_dict(values, features=datasets.Features(features))
 
 
@@ -349,6 +355,25 @@ def _names_and_ids(corpus: str, four_classes: bool) -> tuple[list[str], dict[str
     return FOUR_CLASSES, {emotion: four.index(emotion) if emotion in four else -1 for emotion in emotions}
 
 
+@rows_of("dialogue-emotion")
+def load_dialogues(data_dir: str | Path | None = None) -> datasets.DatasetDict:
+    """
+    The packaged dialogues of 4 to 14 turns, CC0. Needs no `data_dir`. Eight emotions, and `needs_context`. Two readers
+    labelled the test part; a turn that they read differently has no label.
+    """
+    splits = {}
+    for split in SPLIT_STEMS:
+        rows = CorpusRows(f"dialogues {split}")
+        for line, dialogue in packaged_rows("dialogues", split):
+            for order, turn in enumerate(dialogue["turns"]):
+                labels = {turn[reader] for reader in ("label", "first", "second") if reader in turn}
+                label = DIALOGUE_LABELS.index(*labels) if len(labels) == 1 else -1
+                found = {"speaker": turn["speaker"], "order": order, NEEDS_CONTEXT: turn.get(NEEDS_CONTEXT, False)}
+                rows.add(line, turn["utterance"], label, dialogue["id"], **found)
+        splits[split] = to_dataset(rows, DIALOGUE_LABELS)
+    return datasets.DatasetDict(splits)
+
+
 _SERIES = "GPL-3.0 repository, dialogue of a television series"
 
 COLUMNS_REMEDY = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
@@ -483,6 +508,13 @@ CORPORA = (
         loader=load_iemocap,
         terms="licence of USC SAIL, not redistributable; Busso et al. 2008",
         metrics=("dialogue",),
+    ),
+    Corpus(
+        name="dialogues",
+        loader=load_dialogues,
+        terms="CC0 1.0; large language models wrote them for hf-emotion",
+        metrics=("dialogue",),
+        packaged=True,
     ),
     Corpus(
         name="dialogue_files",

@@ -17,6 +17,7 @@ from ...runtime.batching import (
     encode_texts,
     pad_rows,
     token_budget_batches,
+    tokenizing,
 )
 from ...runtime.checkpoints import model_probabilities
 from ...runtime.onnx import ENCODER, OnnxClassifier, Session
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ..base import Answer
     from ..corpus import Corpus
     from ..service import Service
+    from .streaming import DialogueStream
 
 
 UTTERANCES_PER_BATCH = 1024
@@ -100,6 +102,15 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
         turns = read_dialogues(dialogues)
         probabilities, unread = self._probabilities(turns, progress)
         return self.present(probabilities, turns), unread
+
+    def stream(self) -> DialogueStream:
+        """
+        A conversation that goes on: its `add` answers one turn after the other, each in the time of one turn. Without `causal` a turn is answered
+        from the dialogue so far, and each later one tells which earlier answers it changes.
+        """
+        from .streaming import DialogueStream
+
+        return DialogueStream(self)
 
     def encode(self, dialogues: Sequence[Sequence[Any]]) -> EncodedDialogues:
         """Dialogues as the model reads them: the utterances become vectors of the utterance encoder."""
@@ -165,7 +176,7 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
     def wide_labels(self) -> list[str]:
         return self.labels
 
-    def _tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
+    def tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
         if self.model.config.num_speakers and not self._said:  # a file comes in many parts
             names = [speaker for dialogue in turns for speaker, _ in dialogue]
             self._said = text_processing.warn_of_speakers(names, self.model.config.num_speakers)
@@ -177,11 +188,12 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
         return self._run(encoded, progress, raw), encoded.unread
 
     def _encode(self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False) -> EncodedDialogues:
-        self._tell_of_speakers(turns)
-        texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
+        self.tell_of_speakers(turns)
+        read = [text_processing.turn_windows(dialogue, self.model.config.context_turns) for dialogue in turns]
+        texts = list(dict.fromkeys(text for dialogue in read for text in dialogue))
         vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, progress)
         row_of = {text: row for row, text in enumerate(texts)}
-        rows = [np.array([row_of[utterance] for _, utterance in dialogue]) for dialogue in turns]
+        rows = [np.array([row_of[text] for text in dialogue]) for dialogue in read]
         speaker_ids = None
         if limit := self.model.config.num_speakers:
             speaker_ids = [
@@ -296,14 +308,34 @@ def pad_dialogues(vectors: list[np.ndarray], speaker_ids: list[list[int]] | None
     return inputs
 
 
+Text = str | tuple[str, ...]  # what the utterance encoder reads for a turn, see `turn_windows`
+
+
+def encode_turns(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], max_length: int, config: Any
+) -> tuple[dict[str, list], Unread]:
+    """`input_ids` and, with `context_turns`, `turn_mask` of turns as the utterance encoder reads them, and what it cannot read of them."""
+    if not config.context_turns:
+        return encode_texts(tokenizer, [[str(text) for text in texts]], max_length, None, config)
+    number_of: dict[str, int] = {}
+    windows = [[number_of.setdefault(line, len(number_of)) for line in text] for text in texts]
+    encoded, unread = encode_texts(tokenizer, [list(number_of)], max_length, None, config)
+    ids = encoded["input_ids"]
+    with tokenizing:
+        before = text_processing.special_borders(tokenizer, tokenizer(["a"]), 0)[0]
+    pairs = [text_processing.window_tokens([ids[line] for line in window], before, max_length) for window in windows]
+    input_ids, masks = map(list, zip(*pairs, strict=True))
+    return {"input_ids": input_ids, "turn_mask": masks}, unread.take(np.array([window[-1] for window in windows]))
+
+
 def utterance_vectors(
     model: PreTrainedModel | OnnxDialogueClassifier,
     tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
+    texts: Sequence[Text],
     max_length: int,
     progress: bool = False,
 ) -> tuple[np.ndarray, Unread]:
-    """The utterance encoder's vectors (N, D) float32 of N texts, and what it cannot read of them."""
+    """The utterance encoder's vectors (N, D) float32 of N texts (see `turn_windows`), and what it cannot read of the turns."""
     model.eval()
     if getattr(model, "takes_arrays", False):
         encode = model.encode_utterances
@@ -315,16 +347,16 @@ def utterance_vectors(
     unread = Unread.nothing(len(texts))
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
     with progress_bar(progress, total=len(texts), unit="utterances") as bar:
-        for part in chunks(texts):
-            encoded, found = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
+        for part in chunks([text if isinstance(text, str) else text[-1] for text in texts]):
+            encoded, found = encode_turns(tokenizer, texts[part], max_length, model.config)
             unread.put(part, found)
             use_tokens(sum(map(len, encoded["input_ids"])))
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 pause()
-                batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
+                batch = {name: [values[row] for row in rows] for name, values in encoded.items()}
                 # At the end, whatever the tokenizer does: an encoder counts positions from the first token.
                 inputs = pad_rows(tokenizer, batch, padding_side="right")
-                output[[part.start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
+                output[[part.start + row for row in rows]] = encode(**inputs)
                 bar.update(len(rows))
     return output, unread
 
@@ -336,6 +368,6 @@ class OnnxDialogueClassifier(OnnxClassifier):
         super().__init__(folder)
         self.encoder = Session(self.folder / ENCODER)
 
-    def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
-        """Token ids and mask, (N, L) int64 each -> vectors (N, D) float32."""
-        return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]
+    def encode_utterances(self, **inputs: np.ndarray) -> np.ndarray:
+        """`input_ids`, `attention_mask` and, with `context_turns`, `turn_mask`, (N, L) int64 each -> vectors (N, D) float32."""
+        return self.encoder(inputs)[0]

@@ -9,6 +9,7 @@ from ...runtime.unread import Unread
 from ..results import Label
 from .predictor import DialoguePredictor, read_dialogues
 from .results import Turn
+from .streaming import DialogueStream
 
 
 class RemotePredictor(Remote, DialoguePredictor):
@@ -23,6 +24,9 @@ class RemotePredictor(Remote, DialoguePredictor):
         found = [result["turns"] for result in self.client.ask(turns, progress, all_scores=True)]
         unread = unread_of([turn for turns in found for turn in turns])
         return [[{name: turn[name] for name in Turn.__annotations__} for turn in turns] for turns in found], unread  # type: ignore[misc]
+
+    def stream(self) -> DialogueStream:
+        raise ValueError("through a service, turns are sent one by one to its route /v1/dialogue-emotion/turn.")
 
     def of_items(
         self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None

@@ -17,8 +17,25 @@ class Turn(Label):
     """The probability of every emotion; from the service for `all_scores`."""
 
 
+class NextTurn(Turn):
+    """A new turn of a conversation that goes on."""
+
+    number: int
+    """Its place in the conversation, from 1."""
+
+    changed: dict[int, str]
+    """Earlier turns, by number, whose most probable emotion is another one now, this; only from a model that reads later turns."""
+
+
 class TurnResult(Turn, Readable):
     """The most probable emotion of a turn."""
+
+
+class NextTurnResult(NextTurn, Readable):
+    """A new turn of a session."""
+
+    session: str
+    """For the next turn."""
 
 
 class DialogueResult(TypedDict):

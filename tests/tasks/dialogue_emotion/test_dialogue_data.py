@@ -15,6 +15,8 @@ import toolkit_helpers as kit
 from datasets import ClassLabel, Dataset, DatasetDict, List, Value
 
 import hf_emotion.tasks.dialogue_emotion.loading as loading
+from hf_emotion import load_dataset_for
+from hf_emotion.data.rows import packaged_rows
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.dialogue_emotion.loading import load_dialogue_files
 
@@ -396,6 +398,22 @@ class TestOwnDialogues:
         load, said = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), [m for _, m in bad]
         splits = kit.check_bad_rows(load, path, 2, said, caplog)
         assert splits["train"]["id"][:] == ["x", "y"]  # whole dialogues are dropped
+
+
+def test_the_packaged_dialogues():
+    """A turn that two readers read differently has no label; no training dialogue shares five words in a row with a test dialogue."""
+    splits = load_dataset_for("dialogues")
+    runs = {}
+    for split, rows in splits.items():
+        texts = [re.findall(r"\w+(?:['’]\w+)*", text.lower()) for turns in rows["utterances"] for text in turns]
+        runs[split] = {tuple(words[i : i + 5]) for words in texts for i in range(len(words) - 4)}
+        assert all(4 <= len(turns) <= 14 for turns in rows["utterances"])
+        assert any(any(needed) for needed in rows["needs_context"])
+    assert not runs["test"] & (runs["train"] | runs["validation"])
+    names = splits["test"].features["labels"].feature.names
+    read = [turn for _, row in packaged_rows("dialogues", "test") for turn in row["turns"]]
+    expected = [names.index(turn["first"]) if turn["first"] == turn["second"] else -1 for turn in read]
+    assert [label for labels in splits["test"]["labels"] for label in labels] == expected
 
 
 class TestDownload:

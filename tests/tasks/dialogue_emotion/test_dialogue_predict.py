@@ -354,6 +354,38 @@ def test_turns_without_a_speaker_are_said(speakers, tokenizer, caplog):
         assert "2 of 3" in record.getMessage() and "`num_speakers`" in record.getMessage()
 
 
+ALONE = {"num_hidden_layers": 0, "num_attention_heads": 0, "positional_encoding": "none"}
+STREAMED = {
+    "positions": {"causal": True},
+    "positions at the attention": {"causal": True, "num_hidden_layers": 2, "positional_encoding_at": "attention"},
+    "earlier turns": {"context_turns": 2, **ALONE, "num_speakers": 0},
+}
+
+
+@pytest.mark.parametrize("form", STREAMED)
+def test_streamed_turns_are_those_of_the_whole_dialogue(form, tokenizer):
+    predictor = DialoguePredictor(BY_ID["dialogue-model"].build(**STREAMED[form]), tokenizer)
+    pipeline = DialogueEmotionPipeline(model=predictor.model, tokenizer=tokenizer)
+    for talk in TALKS[:2]:
+        stream = predictor.stream()
+        found = [stream.add(turn) for turn in talk]
+        with pytest.raises(ValueError, match="must be"):
+            stream.add(" ")  # which changes nothing
+        assert [(one["number"], one["changed"]) for one in found] == [(n, {}) for n in range(1, len(talk) + 1)]
+        for expected in (predictor([talk])[0], pipeline(talk)):
+            for one, other, kept in zip(found, expected, stream.turns, strict=True):
+                assert one["scores"] == kept["scores"] == pytest.approx(other["scores"], abs=1e-5)
+
+
+def test_a_stream_tells_which_earlier_answers_a_turn_changes(speakers):
+    stream = speakers.stream()
+    for number, turn in enumerate(TALKS[0], 1):
+        answer, (whole,) = stream.add(turn), speakers([TALKS[0][:number]])
+        assert [turn["scores"] for turn in stream.turns] == [pytest.approx(turn["scores"], abs=1e-5) for turn in whole]
+        assert answer["changed"] == ({} if number == 1 else {1: whole[0]["label"]})
+        stream.turns[0]["label"] = "another"  # as if it had been
+
+
 def dialogue_rows(*turns: tuple[str, str]) -> DatasetDict:
     lists = {"utterances": Value("string"), "speakers": Value("string"), "labels": ClassLabel(names=list(LABELS))}
     features = Features(id=Value("string"), **{name: List(kind) for name, kind in lists.items()})

@@ -385,8 +385,30 @@ class TestCollator:
                 assert batch["input_ids"][row, turn].tolist() == ids + [tokenizer.pad_token_id] * padding
                 assert batch["attention_mask"][row, turn].tolist() == [1] * len(ids) + [0] * padding
 
+    def test_earlier_turns(self, base_bert):
+        """As tokens for an encoder that is trained, and in the vectors of a frozen one."""
+        first, second = "so happy today", "a day"
+        splits = one_split([[first, second]])
+        model, tokenizer = tiny_model(base_bert, freeze_encoder=False, context_turns=1)
+        encoded, collate = building.encode_dialogues(splits, model, tokenizer, 32)
+        batch = collate([encoded["train"][0]])
+        before, own = (tokenizer(f"Ann: {text}")["input_ids"] for text in (first, second))
+        window = [*before, *own[1:]]
+        assert batch["input_ids"][0, 1].tolist() == window
+        assert batch["turn_mask"][0, 1].tolist() == [1] + [0] * (len(before) - 1) + [1] * (len(own) - 1)
+        assert batch["turn_mask"][0, 0].tolist() == batch["attention_mask"][0, 0].tolist()
+        frozen, _ = tiny_model(base_bert, context_turns=1)
+        encoded, collate = building.encode_dialogues(splits, frozen, tokenizer, 32)
+        with torch.no_grad():
+            tokens = [batch[name][0] for name in ("input_ids", "attention_mask", "turn_mask")]
+            vectors = frozen.dialogue.encode_utterances(*tokens)
+        found = collate([encoded["train"][0]])["utterance_embeds"][0]
+        torch.testing.assert_close(found, vectors, atol=1e-5, rtol=0)
+
     def test_the_padding_is_the_tokenizer_s(self):
-        batch = building.pad_tokens([[[7, 8], [9]], [[5, 6, 4]]], SimpleNamespace(pad_token_id=3))
+        batch = building.pad_tokens(
+            [[0, 1], [2]], {"input_ids": [[7, 8], [9], [5, 6, 4]]}, SimpleNamespace(pad_token_id=3)
+        )
         assert batch["input_ids"].tolist() == [[[7, 8, 3], [9, 3, 3]], [[5, 6, 4], [3, 3, 3]]]
         assert batch["attention_mask"].tolist() == [[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [0, 0, 0]]]
         assert batch["utterance_mask"].tolist() == [[1, 1], [1, 0]]
