@@ -77,7 +77,7 @@ class ReadyModel:
         """
         ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files; None: any),
         "prefix" (of the encoder in the model), "languages" (that it was trained on and that can be found, if there are some), "files" (the SHA-256 of
-        the files in the folder), "weights" (parameter, and whether it is transposed or in the "lstm" order of gates, in the order of weights.bin; none without a graph), "labels",
+        the files in the folder), "weights" (parameter and how the graph holds it, see `in_order`; none without a graph), "labels",
         "terms", "figures".
         """
         return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
