@@ -64,6 +64,8 @@ ASPECT_OF = {
 EMOTIONS_OF = {
     "meld": {name: name for name in "neutral joy surprise sadness fear anger disgust".split()}
     | {"frustration": "anger"},
+    "daily_dialog": {name: name for name in "neutral surprise sadness fear anger disgust".split()}
+    | {"joy": "happiness", "frustration": "anger"},
     "emorynlp": {
         **{"neutral": "neutral", "joy": "joyful", "surprise": "neutral", "sadness": "sad", "fear": "scared"},
         **dict.fromkeys(("frustration", "anger", "disgust"), "mad"),
