@@ -90,7 +90,7 @@ TASK_CASES = [
     TaskCase(
         id="emotion-classification",
         task="emotion-classification",
-        recipe=recipe_of("label-aware"),
+        recipe={**recipe_of("label-aware"), "few_shot": []},
         data=FAMILIES["label-aware"].data,
         lines=TEXTS[:4],
         code=("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification"),

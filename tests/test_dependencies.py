@@ -48,7 +48,7 @@ PRIVATE = {
     "torch:ops.aten": "_cdist_forward",
     "transformers:GenerationConfig": "_from_model_config",
     "transformers:GenerationMixin": "_get_candidate_generator",
-    "transformers:Pipeline": "_forward _load_feature_extractor _load_image_processor _load_processor _load_tokenizer _sanitize_parameters",
+    "transformers:Pipeline": "_forward _sanitize_parameters",
     "transformers:PreTrainedConfig": "_attn_implementation _commit_hash _name_or_path",
     "transformers:PreTrainedModel": "_can_compile_fullgraph _can_record_outputs _from_config _init_weights _input_embed_layer "
     "_is_hf_initialized _no_split_modules _set_gradient_checkpointing _skip_keys_device_placement _supports_attention_backend "

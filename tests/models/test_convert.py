@@ -326,7 +326,7 @@ WORDS = "\n".join([*VOCABULARY, *(f"w{i}" for i in range(31))])
 REFUSED = {
     "malicious": ({**absa_weights("shared"), "classifier.bias": MALICIOUS}, {}, CODE),
     "plain-pickle": (pickle.dumps({"label_embds": MALICIOUS}, protocol=2), {}, CODE),
-    "model": (torch.nn.Linear(2, 2), {}, r"more than tensors.*save the model's `state_dict\(\)`"),
+    "model": (torch.nn.Linear(2, 2), {}, r"more than tensors.*save only the model's `state_dict\(\)`"),
     "missing": (None, {}, "model.bin"),
     "tensor": (torch.ones(2), {}, TENSORS),
     "nested": ({"model": {}}, {}, TENSORS),

@@ -410,7 +410,7 @@ class TestRay:
         for arguments, code, said in (
             ((*files, "--engine", "ray"), 1, "pip install 'hf-emotion[ray]'"),
             ((*files, "--workers", "2"), 2, "--workers"),
-            (("sun", "--engine", "ray"), 2, "--engine ray goes with --input"),
+            (("sun", "--engine", "ray"), 2, "--engine ray needs --input"),
         ):
             done = argv("predict", checkpoint, *arguments)
             assert done.code == code and said in done.err

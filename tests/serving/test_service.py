@@ -891,8 +891,7 @@ def test_the_example_of_the_documents(monkeypatch):
 
 def test_the_manifest_of_the_documents():
     """A pod answers while Kubernetes still sends it requests, ends before it is killed, and may do nothing but serve."""
-    page = (ROOT / "docs" / "how_to" / "serve.md").read_text(encoding="utf-8")
-    deployment, service = yaml.safe_load_all(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    deployment, service = yaml.safe_load_all((ROOT / "docker" / "kubernetes.yaml").read_text(encoding="utf-8"))
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     sleep, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
