@@ -138,14 +138,6 @@ def figures(
 
 
 @app.command()
-def quantification(model: str, output: Output, data_dir: DataDir = None) -> None:
-    """Measure the shares of `hf-emotion summarize` by a model with GoEmotions' labels on test rows drawn at other prevalences."""
-    from .quantification import measure
-
-    write_json(output, measure(model, data_dir))
-
-
-@app.command()
 def ready(
     run: Annotated[Path, typer.Argument(help="A run folder that a recipe with `adapter` wrote.")],
     output: Output,
