@@ -79,7 +79,7 @@ NAMES = {name for task in TASKS for name in (task.name, *task.model_types)} | se
 # Some are words of the code, too.
 NAMES -= {"files", "conversations", "languages", "messages", "dialogues"}
 ALLOWED = {
-    "recipes.py": {"goemotions", "label-aware"},  # the corpus of a recipe that names none, the model of one on own texts
+    "recipes.py": {"goemotions", "label-aware"},  # where a recipe names no corpus, or no model
     "taxonomies.py": {"goemotions"},  # the taxonomy of that name
     "metrics/__init__.py": {"goemotions", "sentihood", "semeval2014"},  # the metrics of that name
 }

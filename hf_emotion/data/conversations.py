@@ -104,8 +104,10 @@ def read_conversations(
         else:
             for _, row in read_rows(path, [dialogue_column, text_column], separator, encoding):
                 if not {dialogue_column, text_column} <= set(row):
-                    found_columns = f"the columns are {listed(row)}"
-                    raise ValueError(f"{where}: no column {dialogue_column!r} or {text_column!r}; {found_columns}.")
+                    needed = f"{dialogue_column!r} and {text_column!r}"
+                    raise ValueError(
+                        f"{where}: conversations need the columns {needed}; the columns are {listed(row)}."
+                    )
                 name, *about = (own_files.name_of(row.get(one)) for one in (dialogue_column, "start", speaker_column))
                 conversations.setdefault(name, []).append((about[0] or None, about[1] or None, row[text_column]))
         for name, spoken in conversations.items():
@@ -149,7 +151,8 @@ def _cues(path: str, content: str) -> list[Spoken]:
             text = " ".join(html.unescape(TAG.sub("", line)).split())
             if text and not SOUND.fullmatch(text):
                 lines.append((start, text))
-    return _named(lines, set(VOICE.findall(content)), joined=True)
+    voices = {" ".join(html.unescape(name).split()) for name in VOICE.findall(content)}
+    return _named(lines, voices - {""}, joined=True)
 
 
 def _named(lines: Sequence[tuple[str | None, str]], names: Collection[str] = (), joined: bool = False) -> list[Spoken]:
@@ -158,7 +161,8 @@ def _named(lines: Sequence[tuple[str | None, str]], names: Collection[str] = (),
     have one. A line without a name is of the last speaker, unless a dash says that somebody else speaks. `joined`: what one person goes on to
     say, until a sentence ends, is one turn.
     """
-    found = [NAMED.match(MARK.sub("", text, count=1) if MARK.match(text) else text) for _, text in lines]
+    named = re.compile(rf"({'|'.join(map(re.escape, names))}) *: +(?=\S)") if names else NAMED
+    found = [named.match(MARK.sub("", text, count=1) if MARK.match(text) else text) for _, text in lines]
     if not names:
         counts = Counter(match[1] for match in found if match)
         names = {name for name, count in counts.items() if count > 1 or 2 * counts.total() >= len(lines)}
@@ -170,6 +174,8 @@ def _named(lines: Sequence[tuple[str | None, str]], names: Collection[str] = (),
             speaker, text = match[1], match.string[match.end() :]
         elif mark:
             speaker, text = None, text[mark.end() :]
+        if joined and SOUND.fullmatch(text):
+            continue
         goes_on = joined and turns and speaker == last and not mark and not ENDED.search(turns[-1][2])
         if goes_on and len(turns[-1][2].split()) < MOST_WORDS:
             turns[-1] = (*turns[-1][:2], f"{turns[-1][2]} {text}")

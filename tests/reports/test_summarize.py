@@ -615,3 +615,5 @@ class TestEndings:
     def test_not_for_texts_or_labels_alone(self):
         assert summarize(FRAME).endings is None
         assert summarize(joined(["fear"], dialogue=["a"], speaker=["b"])).endings is None
+        one_turn_each = self.frame().drop_duplicates("dialogue")
+        assert summarize(one_turn_each).endings is None

@@ -24,7 +24,7 @@ def endings(rows: Rows) -> dict[str, Any] | None:
     """
     "rows": of all turns, then of each speaker in several dialogues, the number of `dialogues` and the shares of them that end `worse` and `better`,
     with 95 % intervals. "worst": (dialogue, its change), the largest first. "notes": what that means, and where it may not hold. None for rows that
-    are no dialogues, or that lack the probabilities of negative emotions.
+    are no dialogues of several turns, or that lack the probabilities of negative emotions.
     """
     negative = [name for name in rows.scores if name.casefold() in NEGATIVE] if rows.scores is not None else []
     if "dialogue" not in rows.table or rows.scores is None or rows.values or not negative:
@@ -32,6 +32,8 @@ def endings(rows: Rows) -> dict[str, Any] | None:
     turns = rows.table.reindex(columns=["dialogue", "speaker"]).loc[rows.about.index].fillna("").astype(str)
     turns["negative"] = rows.scores[negative].sum(axis=1).clip(upper=1)
     changes = {ALL: _changes(turns)}
+    if changes[ALL].empty:
+        return None
     changes |= {str(name): _changes(own) for name, own in turns[turns["speaker"] != ""].groupby("speaker")}
     several = sorted((name for name, found in changes.items() if len(found) > 1), key=lambda name: -len(changes[name]))
     whole = changes[ALL].sort_values(ascending=False, kind="stable")
@@ -40,8 +42,8 @@ def endings(rows: Rows) -> dict[str, Any] | None:
     notes = [
         f"A dialogue ends worse if the probability of a negative emotion ({', '.join(negative)}) over the last third of its turns (at least one) is "
         f"more than {MARGIN} above that over the first third; better if it is as much below. Dialogues of one turn do not count. In {short} of "
-        f"{len(whole)} dialogues a third is one turn: one turn decides. The intervals hold for dialogues drawn at random; they do not hold the "
-        "model's errors: read some of the dialogues."
+        f"{len(whole)} dialogues a third is one turn: one turn decides. The intervals hold for dialogues drawn at random; they leave out "
+        "the model's errors: read some of the dialogues."
     ]
     if len(whole) < FEW:
         notes.append(f"There are only {len(whole)} such dialogues: the intervals are wide.")

@@ -127,6 +127,22 @@ class TestForms:
         (turns,) = read_conversations(write(tmp_path / "a.txt", f"{stamp}Ana: Hi\nyou\n")).values()
         assert [(turn["speaker"], turn["utterance"]) for turn in turns] == [("Ana", "Hi you")]
 
+    @pytest.mark.parametrize(
+        ("voice", "name"),
+        [
+            ("Smith &amp; Co", "Smith & Co"),
+            ("1", "1"),
+            ("Ana  de Souza ", "Ana de Souza"),
+            ("Ana de Souza e Silva", "Ana de Souza e Silva"),
+        ],
+    )
+    def test_voices(self, tmp_path, voice, name):
+        cues = "".join(
+            f"00:0{n}.000 --> 00:0{n}.900\n<v {voice}>{said}\n\n" for n, said in enumerate(["Hi.", "[laughs]"])
+        )
+        (turns,) = read_conversations(write(tmp_path / "a.vtt", f"WEBVTT\n\n{cues}")).values()
+        assert [(turn["speaker"], turn["utterance"]) for turn in turns] == [(name, "Hi.")]
+
     def test_several(self, tmp_path, caplog):
         write(tmp_path / "b.json", json.dumps([CHAT, {"messages": CHAT}, CHAT[:1]]))
         write(tmp_path / "b-1.txt", "Ana: Hi\n")
@@ -143,7 +159,7 @@ class TestForms:
             ("a.json", '{"a": 1}', "has no messages: expected"),
             ("a.json", '{"a":', "no valid JSON"),
             ("a.json", '[{"role": "user", "content": 3}]', "the content of a message must be text"),
-            ("a.csv", "dialogue,text\n1,Hi\n", "no column 'dialogue' or 'utterance'"),
+            ("a.csv", "dialogue,text\n1,Hi\n", "need the columns 'dialogue' and 'utterance'"),
         ],
     )
     def test_errors(self, tmp_path, name, text, message):
