@@ -14,7 +14,7 @@ import pytest
 import torch
 import transformers
 from toolkit_helpers import cells, files_in, invoke
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from hf_emotion import load_dataset_for
 from hf_emotion.inference import load_predictor
@@ -61,16 +61,24 @@ def test_four_ways(name, tmp_path):
     assert f"written to {checkpoint}" in invoke("ready", name, "--output", checkpoint)
     light, heavy = load_predictor(name), load_predictor(checkpoint)
     assert light.model.takes_arrays and isinstance(heavy.model, torch.nn.Module)
-    assert np.abs(light.probabilities(TEXTS) - heavy.probabilities(TEXTS)).max() < 1e-5
+    dialogues = name == "dialogues"
+    items = [[("Ana", TEXTS[0]), ("Ben", TEXTS[1]), ("Ana", TEXTS[2])], TEXTS[:1]] if dialogues else TEXTS
+    assert np.abs(light.probabilities(items) - heavy.probabilities(items)).max() < 1e-5
     # It brings the pipeline that its card names, as a stock model, too.
     assert f'pipeline("{model.facts["task"]}", model=' in (checkpoint / "README.md").read_text()
     assert list(checkpoint.glob("pipeline_*.py"))
     peft = pytest.importorskip("peft")  # which loads the adapter
     merged = getattr(transformers, model.facts["auto_class"]).from_pretrained(checkpoint)
     encoder = model.encoder_files["model.safetensors"].parent
-    base = type(merged).from_pretrained(encoder, config=AutoConfig.from_pretrained(model.folder))
+    config = AutoConfig.from_pretrained(model.folder)
+    base = type(merged)(config) if dialogues else type(merged).from_pretrained(encoder, config=config)
+    if dialogues:
+        base.base_model.utterance_encoder = AutoModel.from_pretrained(encoder)
     adapted = peft.PeftModel.from_pretrained(base, model.folder)
-    inputs = AutoTokenizer.from_pretrained(checkpoint)(TEXTS[1], return_tensors="pt")
+    inputs = dict(AutoTokenizer.from_pretrained(checkpoint)(TEXTS[1], return_tensors="pt"))
+    if dialogues:  # of one turn
+        names = ("input_ids", "attention_mask")
+        inputs = {name: inputs[name][None] for name in names} | {"speaker_ids": torch.zeros(1, 1, dtype=torch.long)}
     with torch.inference_mode():
         assert (adapted.eval()(**inputs).logits - merged.eval()(**inputs).logits).abs().max() < 1e-5
 
