@@ -33,6 +33,23 @@ WORDS |= {"aux": "auxiliary_sentence", "pair": "auxiliary_sentence", "vanilla": 
 WORDS["token"] = "modulate_decoder"
 
 
+@pytest.mark.parametrize(
+    ("table", "base_model", "max_length", "epochs", "batch_size", "learning_rate"),
+    [
+        ("goemotions", "google-bert/bert-base-cased", 50, 4, 16, 5e-5),
+        ("esa", "FacebookAI/roberta-base", 128, 10, 16, 1e-5),
+        *((name, "google-bert/bert-base-uncased", 128, 25, 24, 2e-5) for name in ("sentihood", "semeval2014")),
+    ],
+)
+def test_settings_are_those_of_the_papers(table, base_model, max_length, epochs, batch_size, learning_rate):
+    recipe = load_recipe(TABLES[table].recipes[0])
+    arguments = recipe.training_arguments
+    assert (recipe.base_model, recipe.max_length, recipe.threshold) == (base_model, max_length, 0.3)
+    assert (arguments["num_train_epochs"], arguments["per_device_train_batch_size"]) == (epochs, batch_size)
+    assert (arguments["learning_rate"], arguments["weight_decay"]) == (learning_rate, 0.01)
+    assert (recipe.seeds, recipe.train_fraction, recipe.early_stopping_patience) == ([42], 1, None)
+
+
 @pytest.mark.parametrize("content", TABLES.values(), ids=list(TABLES))
 def test_recipes_of_a_table_differ_in_the_model_alone(content):
     recipes = {name: vars(load_recipe(name)) for name in content.recipes}
