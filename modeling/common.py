@@ -3,7 +3,7 @@
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -51,30 +51,39 @@ LABEL_FIELDS = (
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
 
 
-def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
-    """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
-    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
-    transformers would leave its weights at random values.
-    """
-    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
-    if found not in fitting:
-        wanted = " or ".join(map(repr, fitting))
-        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
-    if found != config_class.model_type:
-        saved.pop("problem_type", None)  # that of another head
-    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
-    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
-    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
-    new = given.get("id2label") or names
-    if kwargs.get("num_labels", len(new)) != len(new):
-        new = {}
-        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
-    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
-        if stale:
-            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
-    return {**saved, **given}
+class CheckpointFields:
+    """A base of all configurations, to name first: which checkpoints they read."""
+
+    # Of every subclass, so no field of a configuration. None: the model type alone, and not another with weights of the same names.
+    fitting: ClassVar[tuple[str, ...] | None] = None
+    remedy: ClassVar[str]  # what to do with a checkpoint of another type
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        """
+        As in every configuration, and the fields among the arguments of `from_pretrained` go first, so that the checks see both. If they
+        change the labels, values for the old labels are left out. ValueError for a model type that does not fit: transformers would
+        leave its weights at random values.
+        """
+        fitting = cls.fitting or (cls.model_type,)
+        saved, found = dict(config_dict), config_dict.get("model_type", cls.model_type)
+        if found not in fitting:
+            wanted = " or ".join(map(repr, fitting))
+            raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {cls.remedy}.")
+        if found != cls.model_type:
+            saved.pop("problem_type", None)  # that of another head
+        known = (*cls.__dataclass_fields__, *LABEL_FIELDS)
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
+        names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
+        new = given.get("id2label") or names
+        if kwargs.get("num_labels", len(new)) != len(new):
+            new = {}
+            saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
+        if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
+            stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+            if stale:
+                logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
+        return super().from_dict({**saved, **given}, **kwargs)
 
 
 def check_least(config, **least: float) -> None:
@@ -85,17 +94,10 @@ def check_least(config, **least: float) -> None:
             raise ValueError(f"`{name}` must be at least {value}, got {given}.")
 
 
-class EncoderFields:
+class EncoderFields(CheckpointFields):
     """A base of configurations that are those of BERT or RoBERTa and more."""
 
-    fitting: ClassVar[
-        tuple[str, ...]
-    ]  # types of checkpoints with an encoder of the same architecture and weight names
-
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
-        return super().from_dict(merged(cls, config_dict, kwargs, cls.fitting, remedy), **kwargs)
+    remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:
@@ -202,13 +204,16 @@ def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple
     raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
+def check_shape(name: str, given: torch.Tensor | None, shape: tuple[int, ...]) -> None:
+    """ValueError for an input of another shape; None has any."""
+    if given is not None and given.shape != shape:
+        raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(given.shape)}.")
+
+
 def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
     """Which tokens are real, (B, L) bool, or None without a mask; ValueError for one of another shape."""
-    if attention_mask is None:
-        return None
-    if attention_mask.shape != shape:
-        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(attention_mask.shape)}.")
-    return attention_mask.bool()
+    check_shape("attention_mask", attention_mask, shape)
+    return None if attention_mask is None else attention_mask.bool()
 
 
 def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -313,6 +318,22 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     if weights is not None:
         losses = losses * weights[labels.clamp(min=0)]
     return losses.sum() / (labels != -100).sum().clamp(min=1)
+
+
+def token_loss(
+    logits: torch.Tensor, labels: torch.Tensor, count: torch.Tensor | int | None, weights: torch.Tensor | None = None
+) -> torch.Tensor:
+    """
+    Cross-entropy of logits (B, T, C) and class ids (B, T), -100 for no label: the sum over the labels, divided by `count`, or by their
+    number; ValueError for labels of another shape.
+    """
+    check_shape("labels", labels, logits.shape[:2])
+    labels = labels.to(logits.device, torch.long)
+    total = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=weights, reduction="sum")
+    # Batches without a label have none to divide by.
+    return total / torch.as_tensor((labels != -100).sum() if count is None else count, device=total.device).clamp(
+        min=1
+    )
 
 
 class TextPipeline:
@@ -449,10 +470,8 @@ def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None)
     if (emotion_ids is None) == (emotion_weights is None):
         found = "neither" if emotion_ids is None else "both"
         raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
-    name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
-    if emotion_weights is None:
-        name, given, sizes = "emotion_ids", emotion_ids, []
-    given = torch.as_tensor(given)
+    name, sizes = ("emotion_ids", []) if emotion_weights is None else ("emotion_weights", [config.num_emotions])
+    given = torch.as_tensor(emotion_ids if emotion_weights is None else emotion_weights)
     rows = len(given) if batch_size is None and given.dim() else batch_size
     whole = not given.is_floating_point() and given.dtype != torch.bool
     if list(given.shape) != [rows, *sizes] or not (sizes or whole):
@@ -463,6 +482,12 @@ def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None)
 
 class EmotionGenerationMixin(transformers.GenerationMixin):
     """What models that reply in an emotion share."""
+
+    def setting(self, generation_config: Any, arguments: Mapping[str, Any], name: str, default: Any = None) -> Any:
+        """A setting of `generate`: among the arguments of the call, in its configuration, or in the model's."""
+        found = [arguments.get(name)]
+        found += [getattr(config, name, None) for config in (generation_config, self.generation_config)]
+        return next((value for value in found if value is not None), default)
 
     def generate_all_emotions(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any

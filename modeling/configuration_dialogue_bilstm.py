@@ -5,16 +5,12 @@ from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
-from transformers.utils import logging
 
-from .common import merged, nested_config
-
-
-logger = logging.get_logger(__name__)
+from .common import CheckpointFields, check_least, nested_config, set_auto_map
 
 
 @strict
-class DialogueBiLSTMConfig(PreTrainedConfig):
+class DialogueBiLSTMConfig(CheckpointFields, PreTrainedConfig):
     r"""
     Args:
         utterance_encoder: where the vectors of the utterances come from: given as `utterance_embeds` (`"vectors"`, the default); masked
@@ -46,6 +42,7 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
     """
 
     model_type = "dialogue-bilstm"
+    remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
     sub_configs = {"encoder_config": AutoConfig}
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "utterance_embeds"]
 
@@ -76,23 +73,14 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
             # OPT's last hidden states have the size of its word embeddings.
             self.utterance_size = getattr(encoder, "word_embed_proj_dim", None) or encoder.hidden_size
         super().__post_init__(**kwargs)
-        # Set here and not read from a loaded config, whose entries name the repository they came from.
-        self.auto_map = {
-            "AutoConfig": "configuration_dialogue_bilstm.DialogueBiLSTMConfig",
-            "AutoModel": "modeling_dialogue_bilstm.DialogueBiLSTMModel",
-            "AutoModelForTokenClassification": "modeling_dialogue_bilstm.DialogueBiLSTMForEmotionRecognition",
-        }
+        head = "DialogueBiLSTMForEmotionRecognition"
+        set_auto_map(self, "DialogueBiLSTMModel", head, "AutoModelForTokenClassification")
 
     @property
     def context_size(self) -> int:
         """Size of the vectors that the classifier reads."""
         size = self.hidden_size if self.causal else 2 * self.hidden_size
         return size if self.num_hidden_layers else self.utterance_size
-
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
-        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     def get_text_config(self, decoder=None, encoder=None):
         """The configuration that holds the vocabulary: the pretrained encoder's if there is one."""
@@ -106,11 +94,8 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         if (kind == "model") != (encoder is not None):
             found = f"utterance_encoder={kind!r} {'without' if encoder is None else 'with'} it"
             raise ValueError(f"`encoder_config` and `utterance_encoder='model'` go together, got {found}.")
-        counts = ("num_hidden_layers", "num_attention_heads", "num_speakers", "context_turns")
-        for name in ("utterance_size", "hidden_size", *counts):
-            least = int(name.endswith("size"))
-            if getattr(self, name) < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, utterance_size=1, hidden_size=1, num_hidden_layers=0, num_attention_heads=0)
+        check_least(self, num_speakers=0, context_turns=0)
         if self.context_turns and kind == "vectors":
             raise ValueError("`context_turns` needs an utterance encoder: `utterance_encoder` is 'vectors'.")
         if heads and size % heads:

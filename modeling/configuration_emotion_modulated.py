@@ -6,7 +6,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from .common import check_least, merged, nested_config, set_auto_map
+from .common import CheckpointFields, check_least, nested_config, set_auto_map
 
 
 def _of_text_config(name: str) -> property:
@@ -14,7 +14,7 @@ def _of_text_config(name: str) -> property:
 
 
 @strict
-class EmotionModulatedConfig(PreTrainedConfig):
+class EmotionModulatedConfig(CheckpointFields, PreTrainedConfig):
     r"""
     Args:
         text_config: configuration of the language model, by default Llama's: a decoder-only model of transformers with norms in its layers.
@@ -40,6 +40,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
     """
 
     model_type = "emotion-modulated"
+    remedy = "`from_language_model_pretrained` makes a new model"
     sub_configs = {"text_config": AutoConfig}
     keys_to_ignore_at_inference = ["past_key_values", "cache", "hidden_states", "attentions", "cross_attentions"]
 
@@ -73,11 +74,6 @@ class EmotionModulatedConfig(PreTrainedConfig):
         self.pad_token_id = self.eos_token_id if self.pad_token_id is None else self.pad_token_id
         super().__post_init__(**kwargs)
         set_auto_map(self, "EmotionModulatedModel", "EmotionModulatedForCausalLM", "AutoModelForCausalLM")
-
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = "`from_language_model_pretrained` makes a new model"
-        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     def forget_base_model(self) -> None:
         """From now on the weights of the language model are saved with the modulators."""

@@ -9,11 +9,11 @@ from transformers import AutoConfig, BertConfig, PreTrainedConfig
 
 from .common import (
     BERT_TYPES,
+    CheckpointFields,
     ClassifierFields,
     ContextFields,
     EncoderFields,
     check_least,
-    merged,
     nested_config,
     set_auto_map,
 )
@@ -89,17 +89,17 @@ class LabelAwareFields(ClassifierFields, ContextFields):
         if self.label_attention != "leam":
             return
         if self.label_embedding_size != self.hidden_size:
-            wanted = (
-                f"equal `hidden_size` ({self.hidden_size}) with LEAM, which compares label vectors with hidden states"
+            wanted, found = f"equal `hidden_size` ({self.hidden_size})", self.label_embedding_size
+            raise ValueError(
+                f"`label_embedding_size` must {wanted}, because LEAM compares label vectors with hidden states; got {found}."
             )
-            raise ValueError(f"`label_embedding_size` must {wanted}; got {self.label_embedding_size}.")
         for name in ("tie_head", "head_hidden_size", "sentence_representation"):
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(f"`{name}` must stay at its default: LEAM has one linear layer at its end.")
 
 
 @strict
-class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
+class LabelAwareConfig(CheckpointFields, LabelAwareFields, PreTrainedConfig):
     r"""
     The fields of [`LabelAwareFields`], and those below. Starts and loss are as in [`LabelAwareBertConfig`].
 
@@ -113,6 +113,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     """
 
     model_type = "label-aware"
+    remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
     sub_configs = {"encoder_config": AutoConfig}
     hidden_act = "gelu"  # activation of the head's hidden layer
 
@@ -136,16 +137,10 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
         super().__post_init__(**kwargs)
         set_auto_map(self, "LabelAwareModel", "LabelAwareForSequenceClassification")
 
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
-        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
-
     def encoder_sizes(self) -> dict[str, int]:
         """By their names in other configurations."""
-        sizes = {
-            name: getattr(self, name, None) for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")
-        }
+        names = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+        sizes = {name: getattr(self, name, None) for name in names}
         return {name: size for name, size in sizes.items() if size is not None}
 
     def to_dict(self):

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, GPT2Config
 
-from .common import check_least, merged, set_auto_map
+from .common import CheckpointFields, check_least, set_auto_map
 
 
 @dataclass(kw_only=True)
-class EmotionFields:
+class EmotionFields(CheckpointFields):
     r"""
     A base of configurations of encoder-decoders with modulated norms, to name first.
 
@@ -67,11 +67,6 @@ class EmotionFields:
         name = "GPT2ModLN" if self.base_model_type == "gpt2" else "BertModLN"
         set_auto_map(self, f"{name}Model", f"{name}ForConditionalGeneration", "AutoModelForSeq2SeqLM")
 
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = f"one of {cls.base_model_type!r} is wrapped by `from_encoder_decoder_pretrained`"
-        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
-
     def validate_emotions(self):
         check_least(self, num_emotions=1, modulation_initializer_range=0)
         for name in ("emotions", "emotion_token_ids"):
@@ -108,7 +103,8 @@ class GPT2ModLNConfig(EmotionFields, GPT2Config):
     """
 
     model_type = "gpt2-mod-ln"
-    base_model_type = "gpt2"  # the model type of checkpoints that can be wrapped
+    base_model_type = "gpt2"
+    remedy = "one of 'gpt2' is wrapped by `from_encoder_decoder_pretrained`"
     norm_names = ("ln_1", "ln_cross_attn", "ln_2", "ln_f")
 
     @staticmethod
@@ -139,7 +135,8 @@ class BertModLNConfig(EmotionFields, BertConfig):
     """
 
     model_type = "bert-mod-ln"
-    base_model_type = "bert"  # the model type of checkpoints that can be wrapped
+    base_model_type = "bert"
+    remedy = "one of 'bert' is wrapped by `from_encoder_decoder_pretrained`"
     norm_names = ("attention", "crossattention", "output")
 
     decoder_start_token_id: int | None = 101

@@ -117,9 +117,8 @@ class ContextGuidance(nn.Module):
 
     def gate(self, name, states, context):
         """Queries or keys (B, L, h, d_h) and their contexts, the same shape or (B, L, 1, d_h) -> λ (B, L, h)."""
-        weight, context_weight, bias = (
-            getattr(self, f"{name}_{part}") for part in ("weight", "context_weight", "bias")
-        )
+        parts = ("weight", "context_weight", "bias")
+        weight, context_weight, bias = (getattr(self, f"{name}_{part}") for part in parts)
         scores = states @ weight if weight.dim() == 1 else torch.einsum("blhd,hd->blh", states, weight)
         scores = scores + context @ context_weight
         return self.activation(scores if bias is None else scores + bias)
@@ -353,10 +352,8 @@ class CGBertModel(CGBertPreTrainedModel):
         states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)  # (B, L, d)
         key_bias = None
         if token_mask is not None:
-            padding = ~token_mask[:, None]
-            key_bias = torch.zeros_like(padding, dtype=states.dtype).masked_fill(
-                padding, torch.finfo(states.dtype).min
-            )
+            lowest, zeros = torch.finfo(states.dtype).min, torch.zeros_like(token_mask, dtype=states.dtype)
+            key_bias = zeros.masked_fill(~token_mask, lowest)[:, None]
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=states, attention_mask=attention_mask)
         if output_attentions is None:
             output_attentions = self.config.output_attentions

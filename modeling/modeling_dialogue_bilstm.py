@@ -22,12 +22,14 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .common import (
     AdaptedModel,
     build_encoder,
+    check_shape,
     masked_mean,
     over_encoder,
     real_first,
     real_positions,
     reordered,
     sinusoidal_encoding,
+    token_loss,
 )
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 
@@ -312,13 +314,11 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         return self._encode(*(array.gather(1, order) for array in arrays))
 
     def _encode_real_utterances(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor
     ) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
         order = real_first(attention_mask)[0]
-        arrays = (input_ids, attention_mask, attention_mask if turn_mask is None else turn_mask)
-        arrays = tuple(array.gather(1, order) for array in arrays)
-        attention_mask = arrays[1]
+        arrays = tuple(array.gather(1, order) for array in (input_ids, attention_mask, turn_mask))
         lengths = (attention_mask != 0).sum(dim=-1)
         rows = lengths.argsort(stable=True)
         rows = rows[lengths[rows] > 0]
@@ -372,12 +372,11 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             raise ValueError(f"`{name}` must have shape (dialogues, utterances, {last}), got {tuple(given.shape)}.")
         if not torch.compiler.is_compiling() and not all(shape):
             raise ValueError(f"there must be at least one dialogue and one utterance, got {tuple(shape)}.")
-        others = [("utterance_mask", utterance_mask, shape), ("speaker_ids", speaker_ids, shape)]
+        check_shape("utterance_mask", utterance_mask, shape)
+        check_shape("speaker_ids", speaker_ids, shape)
         if by_tokens:
-            others += [("attention_mask", attention_mask, given.shape), ("turn_mask", turn_mask, given.shape)]
-        for name, value, expected in others:
-            if value is not None and value.shape != expected:
-                raise ValueError(f"`{name}` must have shape {tuple(expected)}, got {tuple(value.shape)}.")
+            check_shape("attention_mask", attention_mask, given.shape)
+            check_shape("turn_mask", turn_mask, given.shape)
         if (speaker_ids is None) != (self.config.num_speakers == 0):
             found = "missing" if speaker_ids is None else "given"
             raise ValueError(f"`speaker_ids` are {found} and `num_speakers` is {self.config.num_speakers}.")
@@ -394,8 +393,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
             whole = given.device.type != "cpu" or torch.compiler.is_compiling() or several_processes
             encode = self.encode_utterances if whole else self._encode_real_utterances
-            turn_mask = None if turn_mask is None else turn_mask.flatten(0, 1)
-            vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1), turn_mask)
+            arrays = (given, attention_mask, attention_mask if turn_mask is None else turn_mask)
+            vectors = encode(*(array.flatten(0, 1) for array in arrays))
             utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
         states = self.context(utterance_embeds, utterance_mask, speaker_ids, past, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
@@ -435,15 +434,9 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         outputs = self.dialogue(*given, turn_mask, past, return_dict=True, **kwargs)
         logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
         if labels is not None:
-            if labels.shape != logits.shape[:2]:
-                raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
-            labels, weights = labels.to(logits.device, torch.long), self.config.class_weights
+            weights: Any = self.config.class_weights
             weights = None if weights is None else torch.tensor(weights, dtype=logits.dtype, device=logits.device)
-            total = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=weights, reduction="sum")
-            if num_items_in_batch is None:
-                num_items_in_batch = (labels != -100).sum()
-            # Batches of dialogues without a label have none to divide by.
-            loss = total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+            loss = token_loss(logits, labels, num_items_in_batch, weights)
         return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
 

@@ -286,9 +286,8 @@ class EmotionModulatedModel(AdaptedModel):
                 kwargs[name] = True
         running, text_config = self.running, self.config.text_config
         # Once, where no layer may be dropped.
-        counted = emotion_modulation is not None and not (
-            self.all_reached or torch.compiler.is_compiling() or getattr(text_config, "layerdrop", 0)
-        )
+        counted = emotion_modulation is not None and not self.all_reached and not getattr(text_config, "layerdrop", 0)
+        counted = counted and not torch.compiler.is_compiling()
         reached: set[int] = set()
         running.modulation = None if emotion_modulation is None else emotion_modulation.unbind(dim=1)
         running.reached = reached if counted else None
@@ -424,12 +423,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, EmotionGenerationMixin)
             # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
             kwargs["emotion_modulation"] = self.modulation(*emotions, None if rows is None else len(rows))
             del kwargs["emotion_ids" if emotions[1] is None else "emotion_weights"]
-
-        def setting(name: str, default: Any = None) -> Any:
-            configs = (generation_config, self.generation_config)
-            found = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
-            return next((value for value in found if value is not None), default)
-
+        setting = partial(self.setting, generation_config, kwargs)
         if (layer := setting("assistant_early_exit")) is not None:
             raise ValueError(f"`assistant_early_exit` must be None, got {layer}: the emotion is for all layers.")
         guided, beams = setting("guidance_scale", 1) != 1, setting("num_beams", 1)

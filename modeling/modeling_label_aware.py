@@ -27,6 +27,7 @@ from transformers.utils.generic import can_return_tuple, maybe_autocast
 from .common import (
     AdaptedModel,
     build_encoder,
+    check_shape,
     class_balanced_weights,
     classification_loss,
     first_real,
@@ -81,10 +82,9 @@ class LabelAwareClassifierOutput(ModelOutput):
 
 def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape) -> torch.Tensor | None:
     """The real tokens that labels may attend to, (B, L) bool, or None for all; ValueError for a mask of another shape."""
+    check_shape("pooling_mask", pooling_mask, shape)
     if pooling_mask is None:
         return token_mask
-    if pooling_mask.shape != shape:
-        raise ValueError(f"`pooling_mask` must have shape {tuple(shape)}, got {tuple(pooling_mask.shape)}.")
     return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
 
 
@@ -577,8 +577,7 @@ class LabelAwareClassifier(LabelAwareBase):
         outputs = self.base_model(*inputs, return_dict=True, **kwargs)
         logits = self.classifier(outputs.label_representations)  # (B, C)
         if document_ids is not None:
-            if document_ids.shape != logits.shape[:1]:
-                raise ValueError(f"`document_ids` must have shape ({len(logits)},), got {tuple(document_ids.shape)}.")
+            check_shape("document_ids", document_ids, logits.shape[:1])
             documents = document_ids.max().item() + 1  # `int` would fix the number in an exported program
             logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
         if self.config.aspects is not None:

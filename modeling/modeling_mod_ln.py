@@ -27,7 +27,16 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .common import AdaptedModel, EmotionGenerationMixin, check_emotions, input_shape, real_positions, warn_if_untested
+from .common import (
+    AdaptedModel,
+    EmotionGenerationMixin,
+    check_emotions,
+    check_shape,
+    input_shape,
+    real_positions,
+    token_loss,
+    warn_if_untested,
+)
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 
 
@@ -299,8 +308,7 @@ class EncoderDecoder(ModLNPreTrainedModel):
         """
         if encoder_outputs is None:
             shape = input_shape(input_ids, inputs_embeds)
-            if attention_mask is not None and attention_mask.shape != shape:
-                raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
+            check_shape("attention_mask", attention_mask, shape)
             # A padding token that ends every context, as GPT-2's, says nothing about padding.
             shown = self.config.pad_token_id != self.config.context_separator_token_id
             if shown and input_ids is not None and not input_ids.is_meta:
@@ -390,14 +398,7 @@ class EmotionalGeneration(ModLNPreTrainedModel, EmotionGenerationMixin):
         outputs = self.model(*inputs, encoder_outputs, use_cache=use_cache, return_dict=True, **kwargs)
         logits, loss = getattr(self, self.head_name)(outputs.last_hidden_state), None  # (B, T, V)
         if labels is not None:
-            if labels.shape != logits.shape[:2]:
-                raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
-            labels = labels.to(logits.device, torch.long)
-            total = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="sum")
-            if num_items_in_batch is None:
-                num_items_in_batch = (labels != -100).sum()
-            # Batches without a label have none to divide by.
-            loss = total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+            loss = token_loss(logits.float(), labels, num_items_in_batch)
         rest = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
         return Seq2SeqLMOutput(loss=loss, logits=logits, **rest)
 
@@ -406,9 +407,7 @@ class EmotionalGeneration(ModLNPreTrainedModel, EmotionGenerationMixin):
         self, inputs: torch.Tensor | None = None, generation_config: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E), whose γ and β are computed once."""
-        settings = (generation_config, self.generation_config)
-        scales = [kwargs.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in settings)]
-        scale = next((scale for scale in scales if scale is not None), 1)
+        scale = self.setting(generation_config, kwargs, "guidance_scale", 1)
         if scale != 1 or any(name.startswith("negative_prompt") and kwargs[name] is not None for name in kwargs):
             wanted = "and `negative_prompt_ids` and `negative_prompt_attention_mask` must be None"
             why = "the model has no run without an emotion to guide away from. For more of an emotion pass `emotion_weights` above 1"

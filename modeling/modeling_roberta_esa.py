@@ -21,6 +21,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
     AdaptedModel,
+    check_shape,
     classification_loss,
     first_real,
     input_shape,
@@ -168,13 +169,11 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             ValueError: both or neither of ids and embeddings; a shape that does not fit; `token_gates` with another `tfidf_gating`.
         """
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
-        for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
-            if value is not None and value.shape != shape:
-                raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
+        check_shape("attention_mask", attention_mask, shape)
+        check_shape("token_gates", token_gates, shape)
         if (token_gates is None) == (self.config.tfidf_gating == "scale"):
-            found = (
-                f"{'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
-            )
+            found = "missing" if token_gates is None else "given"
+            found = f"{found}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
             raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, and only with 'scale'.")
         if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)

@@ -17,9 +17,8 @@ from .text_processing import is_readable, normalized
 
 logger = logging.getLogger(__name__)
 
-PERCENT = (
-    20  # weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
-)
+# Weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration.
+PERCENT = 20
 _PLACE = "<<context>>"  # where a chat template puts the message
 DEFAULT_NEW_TOKENS = 40  # tokens of a reply, if neither the call nor the checkpoint sets a length
 

@@ -106,7 +106,7 @@ class PairPredictor(LabelPredictor):
         return Explained(text, method, maps, notes)
 
 
-class TextMatching(ClassificationTask[PairPredictor]):
+class TextMatching(ClassificationTask):
     """Do two texts fit?"""
 
     name = "text-matching"

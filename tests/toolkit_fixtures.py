@@ -10,20 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from toolkit_helpers import (
-    ASPECT_WORDS,
-    GUIDED,
-    feelings_rows,
-    leave_out_plots,
-    recipe_for,
-    save_base_bert,
-    targeted_recipe,
-    torch_threads,
-    write_csv,
-    write_places,
-    write_semeval2014,
-    write_sentihood,
-)
+import toolkit_helpers as kit
 from transformers.utils import logging as transformers_logging
 
 from benchmarks.study.__main__ import main as study_main
@@ -36,7 +23,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 def trained(tmp_path_factory, recipe: Recipe, data_dir: Path | None = None) -> Path:
     """The folder of a finished run, `run` in a folder that begins with the name of the recipe."""
     output = tmp_path_factory.mktemp(recipe.name) / "run"
-    with torch_threads(1):
+    with kit.torch_threads(1):
         train(recipe, output, data_dir=data_dir)
     return output
 
@@ -54,23 +41,23 @@ def trained_run(base: str, recipe: Callable[..., Recipe], *arguments, data: str 
 
 def write_feelings(folder: Path, parts: dict[str, tuple[int, int]], **options) -> Path:
     for split, sizes in parts.items():
-        write_csv(folder / f"{split}.csv", ["text", "label"], feelings_rows(*sizes, **options))
+        kit.write_csv(folder / f"{split}.csv", ["text", "label"], kit.feelings_rows(*sizes, **options))
     return folder
 
 
 @pytest.fixture
 def no_plots(monkeypatch):
-    leave_out_plots(monkeypatch)
+    kit.leave_out_plots(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def base_bert(tmp_path_factory) -> Path:
-    return save_base_bert(tmp_path_factory.mktemp("base") / "tiny-bert")
+    return kit.save_base_bert(tmp_path_factory.mktemp("base") / "tiny-bert")
 
 
 @pytest.fixture(scope="session")
 def tiny_recipe(base_bert) -> Recipe:
-    return recipe_for(base_bert, description="A tiny run")
+    return kit.recipe_for(base_bert, description="A tiny run")
 
 
 @pytest.fixture(scope="session")
@@ -80,11 +67,11 @@ def tiny_run(tmp_path_factory, tiny_recipe) -> Path:
 
 
 # The same with one head for all labels, which labels can be added to.
-tied_run = trained_run("base_bert", recipe_for, {"num_train_epochs": 1}, model_config={})
+tied_run = trained_run("base_bert", kit.recipe_for, {"num_train_epochs": 1}, model_config={})
 
 # A finished run folder over the same rows: the stock classifier.
 STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}, "threshold": 0.4, "seeds": [7]}
-stock_run = trained_run("base_bert", recipe_for, name="stock", **STOCK)
+stock_run = trained_run("base_bert", kit.recipe_for, name="stock", **STOCK)
 
 
 @pytest.fixture(scope="session")
@@ -103,45 +90,45 @@ def single_label(tmp_path_factory) -> Path:
 
 # A finished run folder of a single-label model.
 ONE_LABEL = {"name": "single", "dataset": "files", "train_fraction": 1.0, "threshold": 0.5}
-single_run = trained_run("base_bert", recipe_for, data="single_label", **ONE_LABEL)
+single_run = trained_run("base_bert", kit.recipe_for, data="single_label", **ONE_LABEL)
 
 
 @pytest.fixture(scope="session")
 def aspect_bert(tmp_path_factory) -> Path:
     """A base BERT that also knows the words of targets and aspects."""
-    return save_base_bert(tmp_path_factory.mktemp("aspect-base") / "tiny-bert", ASPECT_WORDS)
+    return kit.save_base_bert(tmp_path_factory.mktemp("aspect-base") / "tiny-bert", kit.ASPECT_WORDS)
 
 
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory) -> Path:
     """A folder with small corpora in the layouts of SentiHood and SemEval-2014."""
-    return write_semeval2014(write_sentihood(tmp_path_factory.mktemp("corpora")))
+    return kit.write_semeval2014(kit.write_sentihood(tmp_path_factory.mktemp("corpora")))
 
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory) -> Path:
     """One's own CSV files with targets and aspects."""
-    return write_places(tmp_path_factory.mktemp("places"))
+    return kit.write_places(tmp_path_factory.mktemp("places"))
 
 
 # A finished run folder of targets and aspects: QACG-BERT with auxiliary sentence over SentiHood.
-qacg_run = trained_run("aspect_bert", targeted_recipe, {"num_train_epochs": 6}, data="corpora", name="qacg")
+qacg_run = trained_run("aspect_bert", kit.targeted_recipe, {"num_train_epochs": 6}, data="corpora", name="qacg")
 
 # The same of the stock classifier, which reads target and aspect in words.
 PAIRS = {"model_type": None, "model_config": {"initializer_range": 1.0, "auxiliary_sentence": True}}
-pair_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="pair", **PAIRS)
+pair_run = trained_run("aspect_bert", kit.targeted_recipe, data="corpora", name="pair", **PAIRS)
 
 # A finished run folder of aspects alone: CG-BERT without auxiliary sentence over SemEval-2014.
-ASPECTS = {"dataset": "semeval2014", "model_type": "cg-bert", "model_config": GUIDED}
-cg_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="cg", **ASPECTS)
+ASPECTS = {"dataset": "semeval2014", "model_type": "cg-bert", "model_config": kit.GUIDED}
+cg_run = trained_run("aspect_bert", kit.targeted_recipe, data="corpora", name="cg", **ASPECTS)
 
 # A finished run folder of label-aware attention, which reads all aspects of a target at once, over SentiHood.
 AT_ONCE = {"model_type": "label-aware-bert", "model_config": {"initializer_range": 1.0}}
-at_once_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="at_once", **AT_ONCE)
+at_once_run = trained_run("aspect_bert", kit.targeted_recipe, data="corpora", name="at_once", **AT_ONCE)
 
 # A finished run folder over one's own CSV files with targets and aspects.
 OWN = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
-places_run = trained_run("aspect_bert", targeted_recipe, data="places", name="places", **OWN)
+places_run = trained_run("aspect_bert", kit.targeted_recipe, data="places", name="places", **OWN)
 
 
 @pytest.fixture
@@ -156,7 +143,7 @@ def own_verbosity():
 @pytest.fixture
 def single_thread(own_verbosity):
     """For modules whose tests train and predict: `pytestmark = pytest.mark.usefixtures("single_thread")`."""
-    with torch_threads(1):
+    with kit.torch_threads(1):
         yield
 
 

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion demo`."""
 
-from typing import Annotated
-
-import typer
-
 from ..serving.settings import Settings
-from .options import Checkpoints, Dtype
+from .options import Checkpoints, Dtype, NoBrowser, Port
 from .serve import check, serve_here
 
 
 def demo(
     checkpoints: Checkpoints,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 0,
+    port: Port = 0,
     dtype: Dtype = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, but open no browser.")] = False,
+    no_browser: NoBrowser = False,
 ) -> None:
     """Try models in the browser: opens the page of `serve`, which only this machine reaches. Needs no network."""
     import webbrowser

@@ -67,38 +67,37 @@ def generate(
 
     options = decoding(settings)
     generator = ReplyGenerator(checkpoint)
-    if input_ is not None and output is not None:
-        from ..data.files import read_rows
-
-        rows = []
-        for number, row in read_rows(input_, ("context", "emotion")):
-            if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
-                raise ValueError(f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty.")
-            rows.append((row["context"], emotion_or_mixture(row["emotion"])))
-        replies, unread = generator.predict(
-            [row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options
-        )
-        answers = [
-            {"context": context, "emotion": mixture, "reply": reply}
-            for (context, mixture), reply in zip(rows, replies, strict=True)
-        ]
+    names = list(emotion or generator.emotions)
+    if input_ is not None:
+        rows = _read_table(input_)
+    else:
+        rows = [(line, emotion_or_mixture(name)) for line in given_or_stdin(contexts, "context") for name in names]
+    asked, mixtures = [context for context, _ in rows], [mixture for _, mixture in rows]
+    replies, unread = generator.predict(asked, mixtures, seed=seed, progress=of_file or len(rows) > 1000, **options)
+    answers = [
+        {"context": context, "emotion": mixture, "reply": reply}
+        for (context, mixture), reply in zip(rows, replies, strict=True)
+    ]
+    if output is not None:
         write_jsonl(output, list(with_unread(answers, unread)))
         say(f"{len(rows)} replies written to {output}")
-        return
-    lines = given_or_stdin(contexts, "context")
-    mixtures = [emotion_or_mixture(name) for name in emotion or generator.emotions]
-    repeated = [line for line in lines for _ in mixtures]
-    inputs = repeated, mixtures * len(lines)
-    flat, unread = generator.predict(*inputs, seed=seed, progress=len(repeated) > 1000, **options)
-    if as_json:
-        each = zip(repeated, mixtures * len(lines), flat, strict=True)
-        answers = [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each]
+    elif as_json:
         print_json_lines(answers, unread)
-        return
-    names = list(emotion or generator.emotions)
-    for number, line in enumerate(lines):
-        if len(mixtures) == 1 and len(lines) == 1:
-            say(flat[0])
-        else:
-            replies = flat[number * len(mixtures) : (number + 1) * len(mixtures)]
-            print_table(["emotion", line], [list(row) for row in zip(names, replies, strict=True)])
+    elif len(rows) == 1:
+        say(replies[0])
+    else:
+        for start in range(0, len(rows), len(names)):
+            own = zip(names, replies[start : start + len(names)], strict=True)
+            print_table(["emotion", asked[start]], [list(row) for row in own])
+
+
+def _read_table(path: Path) -> list[tuple[str, str | dict[str, float]]]:
+    """The contexts of a table, each with its emotion."""
+    from ..data.files import read_rows
+
+    rows = []
+    for number, row in read_rows(path, ("context", "emotion")):
+        if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
+            raise ValueError(f"{path}, line {number}: `context` and `emotion` must be texts that are not empty.")
+        rows.append((row["context"], emotion_or_mixture(row["emotion"])))
+    return rows

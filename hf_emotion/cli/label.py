@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import checked
+from .options import NoBrowser, Overwrite, TextColumn, checked
 from .printing import figure_or_dash, print_table, say
 from .sample import names_in, refuse
 
@@ -15,7 +15,7 @@ def label(
     files: Annotated[
         list[Path], typer.Argument(exists=True, dir_okay=False, help="Table of `sample`; with --merge several.")
     ],
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
+    text_column: TextColumn = None,
     labels: Annotated[
         str | None, typer.Option(help="Labels to choose from: joy,anger. Default: those that the table names.")
     ] = None,
@@ -24,13 +24,13 @@ def label(
         bool, typer.Option("--single", help="One label for each text. Default: several, unless the --model gives one.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any that is free.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, but open no browser.")] = False,
+    no_browser: NoBrowser = False,
     merge: Annotated[
         bool,
         typer.Option("--merge", help="Make one table of several people's, or of a JSON export of Label Studio."),
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --merge: the table to write.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    overwrite: Overwrite = False,
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")
     ] = None,

@@ -82,6 +82,16 @@ TrustRemoteCode = Annotated[
     bool,
     typer.Option("--trust-remote-code", help="Let the checks run code and examples that hf-emotion did not write."),
 ]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")]
+Separator = Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")]
+Prefix = Annotated[str, typer.Option(help="The --prefix of `predict`.")]
+EscapeFormulas = Annotated[
+    bool, typer.Option("--escape-formulas", help="Put an apostrophe before cells of the CSV that look like formulas.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, but open no browser.")]
 AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
 Aggregation = Annotated[

@@ -12,7 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..io.names import given
-from .options import Aggregation, Dtype, Groups, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
+from .options import (
+    Aggregation,
+    Dtype,
+    Groups,
+    MaxLength,
+    MaxWindows,
+    Overwrite,
+    Separator,
+    Stride,
+    Taxonomy,
+    TextColumn,
+    checked,
+    named,
+    ready_names,
+)
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
 from .reading import given_or_stdin, read_groups, read_thresholds, refuse_files, stdin_lines, thresholds_of
 
@@ -51,8 +65,8 @@ def predict(
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
-    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
+    text_column: TextColumn = None,
+    separator: Separator = None,
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
     mask_speakers: Annotated[
@@ -103,7 +117,7 @@ def predict(
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    overwrite: Overwrite = False,
     threshold: Annotated[
         list[str] | None,
         typer.Option(

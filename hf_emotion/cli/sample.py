@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .options import Encoding, EscapeFormulas, Overwrite, Prefix, Separator
 from .printing import say
 
 
@@ -46,16 +47,11 @@ def sample(
     show_predictions: Annotated[
         bool, typer.Option("--show-predictions", help="Keep the model's answers. People who see them tend to agree.")
     ] = False,
-    prefix: Annotated[str, typer.Option(help="The --prefix of `predict`.")] = "",
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
-    ] = None,
-    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
-    escape_formulas: Annotated[
-        bool,
-        typer.Option("--escape-formulas", help="Put an apostrophe before cells of the CSV that look like formulas."),
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    prefix: Prefix = "",
+    encoding: Encoding = None,
+    separator: Separator = None,
+    escape_formulas: EscapeFormulas = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw rows at random for people to label: a table to fill in, in a spreadsheet or with `label`."""
     from ..serving.sampling import sample as run

@@ -12,7 +12,7 @@ import typer
 from ..io.key import KEY, read_key
 from ..io.names import given
 from ..serving.settings import Settings
-from .options import Aggregation, Checkpoints, Dtype, MaxLength, Stride, checked
+from .options import Aggregation, Checkpoints, Dtype, MaxLength, Port, Stride, checked
 from .printing import quiet
 
 
@@ -22,7 +22,7 @@ MOST_SECONDS = 1_000_000
 def serve(
     checkpoints: Checkpoints,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8000,
+    port: Port = 8000,
     api_key_file: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help=f"File with the requests' key; default: ${KEY}.")
     ] = None,

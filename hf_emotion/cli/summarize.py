@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import AsJson, Groups, checked
+from .options import AsJson, Encoding, EscapeFormulas, Groups, Overwrite, Prefix, Separator, TextColumn, checked
 from .printing import print_json, print_table, say
 from .reading import read_groups
 
@@ -80,24 +80,19 @@ def summarize(
         typer.Option(metavar="FOLDER", help="Folder to write the charts into, as PNG or SVG (--chart-format)."),
     ] = None,
     chart_format: Annotated[Literal["png", "svg"], typer.Option(help="Format of --charts.")] = "png",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
+    overwrite: Overwrite = False,
+    text_column: TextColumn = None,
     texts: Annotated[
         int | None,
         typer.Option(min=0, help="Typical texts per group and label; with --label, per label. Default: 3; 0: none."),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="The --prefix of `predict`.")] = "",
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
-    ] = None,
-    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
+    prefix: Prefix = "",
+    encoding: Encoding = None,
+    separator: Separator = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"], typer.Option(help="Rows without a text, or without a readable time.")
     ] = "error",
-    escape_formulas: Annotated[
-        bool,
-        typer.Option("--escape-formulas", help="Put an apostrophe before cells of the CSV that look like formulas."),
-    ] = False,
+    escape_formulas: EscapeFormulas = False,
     as_json: AsJson = False,
 ) -> None:
     """

@@ -56,11 +56,6 @@ NEEDS_CONTEXT = "needs_context"  # a column of dialogues: turns whose words alon
 UNANNOTATED = "unannotated"  # a column with the ids of the labels that were not annotated in a row
 
 
-def needing_context(rows: datasets.Dataset) -> np.ndarray | None:
-    """(N,) bool for all turns of the rows, one dialogue after the other; None for rows that do not say it."""
-    return np.concatenate(rows[NEEDS_CONTEXT]).astype(bool) if NEEDS_CONTEXT in rows.column_names else None
-
-
 def gold_matrix(rows: datasets.Dataset) -> np.ndarray:
     """(N, C) int8 of rows that may have several labels: 1, 0, and -1 for a label that was not annotated."""
     number = len(label_names(rows))

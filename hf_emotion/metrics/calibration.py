@@ -17,20 +17,11 @@ PRIOR_ROWS = 20
 FOLDS = 5
 
 
-class Bin(TypedDict):
-    """Decisions whose confidence lies in (upper - 1 / bins, upper]."""
-
-    upper: float
-    count: int
-    confidence: float
-    accuracy: float
-
-
 class Reliability(TypedDict):
     """What `reliability` returns."""
 
     ece: float
-    bins: list[Bin]
+    bins: list[dict[str, float]]
 
 
 def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Reliability:

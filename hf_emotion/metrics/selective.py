@@ -8,7 +8,7 @@ conformal: the labels whose probability is at least a quantile over validation r
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +18,6 @@ from .numbers import mean
 
 
 ROUNDING = 1e-9  # 0.9 · 10 must be 9 rows
-
-
-class RiskCoverage(TypedDict):
-    """What `risk_coverage` returns."""
-
-    coverage: np.ndarray
-    risk: np.ndarray
-    best: np.ndarray
-    aurc: float
-    e_aurc: float
 
 
 def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
@@ -44,7 +34,7 @@ def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
     return np.where(union > 0, 1 - (gold & decided).sum(axis=1) / np.maximum(union, 1), 0.0)
 
 
-def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> RiskCoverage:
+def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
     """
     Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them.
 

@@ -43,14 +43,6 @@ SENTENCES = 100  # rows of the page for two runs, in each direction
 BACKGROUND = ("neutral", "none")  # labels whose errors are reported separately
 
 
-class ErrorGroup(TypedDict):
-    """Errors with the same gold and predicted label, the surest first; rows with several labels are one group."""
-
-    gold: str
-    predicted: str
-    rows: list[ShownRow]
-
-
 class Confusion(TypedDict):
     """How many rows with one gold label got another one; in an analysis also the spread over the seeds."""
 
@@ -397,7 +389,7 @@ def _texts(
 
 def _error_groups(
     found: Predictions, right: np.ndarray, predicted: np.ndarray, texts: list[str] | None
-) -> list[ErrorGroup]:
+) -> list[dict[str, Any]]:
     """The errors grouped by (gold, predicted), the surest first in each group. Rows with several labels are the last group."""
     groups: dict[tuple[str, str], list[ShownRow]] = {}
     for row in np.flatnonzero(~right & (_label_counts(found) > 0)).tolist():

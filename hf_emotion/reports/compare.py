@@ -166,24 +166,14 @@ def check_same_rows(first_run: str | Path, first: Predictions, second_run: str |
 
 @dataclass(frozen=True)
 class _Decisions:
-    """
-    The decisions of a run.
-
-    Attributes:
-        run: its name.
-        threshold: its fixed threshold.
-        seeds: S seeds.
-        found: the predictions of one seed.
-        gold: (N, C) bool, whether a row has a label. Class ids would leave out labels that do not occur, which the table counts.
-        kinds: "fixed" and "tuned" for multi-label data, "argmax" for other data -> (S, N, C) bool.
-    """
+    """The decisions of a run with S seeds."""
 
     run: str
-    threshold: float
+    threshold: float  # the fixed one
     seeds: list[int]
-    found: Predictions
-    gold: np.ndarray
-    kinds: dict[str, np.ndarray]
+    found: Predictions  # of one seed
+    gold: np.ndarray  # (N, C) bool. Class ids would leave out labels that do not occur, which the table counts.
+    kinds: dict[str, np.ndarray]  # "fixed" and "tuned" for multi-label data, "argmax" for other data -> (S, N, C) bool
 
 
 def _decisions(name: str, report: RunReport, split: str, folders: dict[int, Path]) -> _Decisions:

@@ -57,16 +57,11 @@ class SuspiciousRow(TypedDict):
     flagged: bool
 
 
-class ErrorPair(TypedDict):
-    """How many rows have these labels, and others seem right; the names are joined by a comma."""
-
-    given: str
-    suggested: str
-    rows: int
-
-
 class LabelErrors(TypedDict):
-    """`accuracy`: share of the rows whose most probable label is given; `pairs` and `found` begin with the most frequent or suspicious."""
+    """
+    `accuracy`: share of the rows whose most probable label is given. `pairs`: in how many "rows" labels are "given" and others "suggested", the
+    names joined by a comma. `pairs` and `found` begin with the most frequent or suspicious.
+    """
 
     dataset: str
     split: str
@@ -75,7 +70,7 @@ class LabelErrors(TypedDict):
     rows: int
     flagged: int
     accuracy: float
-    pairs: list[ErrorPair]
+    pairs: list[dict[str, Any]]
     found: list[SuspiciousRow]
     seconds: float
 

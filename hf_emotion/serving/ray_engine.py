@@ -100,9 +100,8 @@ class _Worker:
 
         predictor = ray.get(held[0])
         model = getattr(predictor, "model", None)
-        if torch.cuda.is_available() and isinstance(
-            model, torch.nn.Module
-        ):  # not an exported one, nor one behind a service
+        # An exported one, and one behind a service, are no modules.
+        if torch.cuda.is_available() and isinstance(model, torch.nn.Module):
             model.to("cuda")
         self.predictor, self.columns, self.top_k = predictor, columns, top_k
         self.on_bad_rows, self.source = on_bad_rows, source

@@ -290,9 +290,8 @@ class BatchingPredictor(Generic[Answer]):
             if len(calls) == 1:
                 calls[0].fail(error)
                 return
-            for (
-                call
-            ) in calls:  # each call by itself: the error goes to the call that caused it, and counts its own inputs
+            # Each call by itself: the error goes to the call that caused it, and counts its own inputs.
+            for call in calls:
                 self._run([call], between)
             return
         self._pace = (time.monotonic() - begin) / max(1, len(inputs))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..run_report import RunReport
 
 # In the order in which corpora are listed.
-TASKS: list[Task[Any]] = [
+TASKS: list[Task] = [
     emotion_classification.TASK,
     targeted_sentiment.TASK,
     aspect_extraction.TASK,
@@ -37,7 +37,7 @@ TASKS: list[Task[Any]] = [
 ]
 
 
-GENERAL: Task[Any] = emotion_classification.TASK  # that of classifiers that no other task owns
+GENERAL: Task = emotion_classification.TASK  # that of classifiers that no other task owns
 
 
 def corpora() -> dict[str, Corpus]:

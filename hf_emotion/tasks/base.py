@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .cards import Card
     from .corpus import Corpus
     from .exporting import Exporter
-    from .predictor import AnyPredictor
 
 Guidance: TypeAlias = Callable[[Path, str, "str | Path | None"], dict[str, Any]]
 
@@ -191,15 +190,13 @@ class Page:
     arguments: Callable[[str, Sequence[str]], Mapping[str, Any]] = lambda method, emotions: {"method": method}
 
 
-P = TypeVar("P", bound="AnyPredictor")
-
-
-class Task(Generic[P]):
+class Task:
     """
-    A task: what its models read and return, and how they are trained, run and published. P is its predictor's class.
+    A task: what its models read and return, and how they are trained, run and published.
 
-    A task sets the attributes and writes the methods that have no default here, and those of what its models can do besides. Methods import
-    what they need when they are called, since listing the tasks must stay cheap.
+    A task sets the attributes and writes the methods that have no default here, and those of what its models can do besides. The defaults of
+    many call the function of a file of its folder, such as `exporter` in `exporting.py`, with their own arguments. Methods import what they
+    need when they are called, since listing the tasks must stay cheap.
 
     Attributes:
         name: name of the task and of its pipeline.
@@ -241,13 +238,23 @@ class Task(Generic[P]):
     explains: frozenset[str] = frozenset()
     ranks_words = False
 
+    def file(self, name: str, use: str = "used") -> Any:
+        """A file of its folder, imported when it is needed; ValueError, that its models cannot be `use`, if there is none."""
+        path = f"{type(self).__module__}.{name}"
+        try:
+            return importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:  # what the file needs is missing
+                raise
+        raise self.cannot(use)
+
+    def cannot(self, use: str) -> ValueError:
+        return ValueError(f"models for {self.name} cannot be {use}.")
+
     @property
     def corpora(self) -> tuple[Corpus, ...]:
-        """Its corpora, those of `loading.py`: prediction needs none of it."""
-        return importlib.import_module(".loading", type(self).__module__).CORPORA
-
-    def _cannot(self, what: str) -> ValueError:
-        return ValueError(f"models for {self.name} cannot be {what}.")
+        """Its corpora; prediction needs none of them."""
+        return self.file("loading").CORPORA
 
     # Which models, runs and rows are its own
 
@@ -323,7 +330,7 @@ class Task(Generic[P]):
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         """What the training needs. `first`: `TrainingArguments.main_process_first`. `part`: the contexts of a `Part`."""
-        raise NotImplementedError
+        return self.file("building").prepare(recipe, splits, first, part)
 
     def finish(
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
@@ -334,19 +341,19 @@ class Task(Generic[P]):
         """
         raise NotImplementedError
 
-    def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> P:
+    def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> Any:
         """The predictor that `finish` measures a model with."""
         return self.predictor(model, tokenizer, **options)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         """The card of a run folder; `best` is the entry of metrics.json for its best seed."""
-        raise NotImplementedError
+        return self.file("card").card(recipe, report, best)
 
     # Prediction
 
-    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> P:
+    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> Any:
         """Its predictor, with `max_length` and the `predictor_options`; a `LabelPredictor` if its models choose labels."""
-        raise NotImplementedError
+        return getattr(self.file("predictor"), str(self.predictor_class))(model, tokenizer, **options)
 
     def exported(self, folder: Path) -> Any:
         """The exported model of a predictor."""
@@ -377,20 +384,20 @@ class Task(Generic[P]):
 
     def remote(self, client: Client, **options: Any) -> Any:
         """What `predict` asks in the place of a predictor; `taxonomy` only where `predictor_options` has it."""
-        raise self._cannot("asked through a service by this command")
+        return self.file("remote", "asked through a service by this command").RemotePredictor(client, **options)
 
     # Publishing
 
     def exporter(self) -> Exporter:
         """How its checkpoints are exported."""
-        raise self._cannot("exported")
+        return self.file("exporting", "exported").exporter()
 
     def respond(self) -> PipelineFunction:
         """(pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON; its source becomes part of the handler."""
-        raise self._cannot("answered for by an Inference Endpoint")
+        return self.file("exporting", "answered for by an Inference Endpoint").respond
 
 
-class ClassificationTask(Task[P]):
+class ClassificationTask(Task):
     """A task whose models choose labels."""
 
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
@@ -412,7 +419,7 @@ class ClassificationTask(Task[P]):
         return figures(self, result, dataset, split, all_figures)
 
 
-class GenerationTask(Task[P]):
+class GenerationTask(Task):
     """A task whose models write."""
 
     selects_labels = False

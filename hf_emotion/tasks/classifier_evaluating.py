@@ -8,8 +8,7 @@ import numpy as np
 from datasets import Dataset
 
 from .. import metrics
-from ..data.splits import label_names, needing_context
-from ..data.votes import votes_of
+from ..data.splits import label_names
 from ..gold import Gold
 from . import corpus_of, headline, task_of_rows
 from .base import Table, Task
@@ -61,7 +60,7 @@ def evaluate_single(predictor: Any, of: CorpusSplit) -> Evaluation:
     """Metrics of a model that gives each row (turn) one label."""
     rows, names, gold = rows_for(predictor, of)
     probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
-    return result_of(of.dataset, gold, probabilities, names, votes=votes_of(rows), needed=needing_context(rows))
+    return result_of(of.dataset, gold, probabilities, names, rows)
 
 
 def result_of(
@@ -69,17 +68,13 @@ def result_of(
     gold: Gold,
     probabilities: np.ndarray,
     names: list[str],
+    rows: Dataset | None = None,
     threshold: float = metrics.PUBLISHED_THRESHOLD,
     decisions: np.ndarray | None = None,
-    votes: np.ndarray | None = None,
     temperature: float = 1.0,
-    needed: np.ndarray | None = None,
 ) -> Evaluation:
-    rows = int(gold.labelled.sum())
-    figures = at_thresholds(
-        dataset, gold.values, probabilities, names, threshold, decisions, votes, temperature, needed
-    )
-    result: Evaluation = {"rows": rows, "labels": names, "metrics": figures}
+    figures = at_thresholds(dataset, gold.values, probabilities, names, threshold, decisions, temperature, rows)
+    result: Evaluation = {"rows": int(gold.labelled.sum()), "labels": names, "metrics": figures}
     if "fixed" in figures:
         result["threshold"] = threshold
     return result

@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 
 from .. import metrics
-from ..data.splits import label_names
+from ..data.splits import NEEDS_CONTEXT, label_names
 from ..data.votes import votes_of
 from . import corpus_of
 from .rows import gold_of
@@ -36,26 +36,27 @@ def at_thresholds(
     label_names: Sequence[str],
     threshold: float,
     decisions: np.ndarray | None,
-    votes: np.ndarray | None = None,
     temperature: float = 1.0,
-    needed: np.ndarray | None = None,
+    rows: Dataset | None = None,
 ) -> dict[str, dict]:
     """
     `goemotions` of the labels above one "fixed" threshold of the sigmoid, as published figures have it (without the `temperature`
     that the probabilities were calibrated with), and of the (N, C) bool `decisions` as "tuned"; without decisions
-    `single_label` as "argmax". With the (N, C) `votes` of annotators each also has the figures of `against_votes`, which decide
-    nothing and are the same in each. `needed`, (N,) bool, adds the figures of `in_context`.
+    `single_label` as "argmax". Each also has the figures of `against_votes` and of `in_context`, for `rows` that have these columns.
     """
     multi_label = decisions is not None
-    soft = {} if votes is None else metrics.against_votes(votes, probabilities, multi_label)
+    more = {}
+    if rows is not None and (votes := votes_of(rows)) is not None:
+        more = metrics.against_votes(votes, probabilities, multi_label)
+    if rows is not None and NEEDS_CONTEXT in rows.column_names:
+        needed = np.concatenate(rows[NEEDS_CONTEXT]).astype(bool)  # of the turns, one dialogue after the other
+        more |= metrics.in_context(labels, probabilities, label_names, needed)
     if not multi_label:
-        if needed is not None:
-            soft |= metrics.in_context(labels, probabilities, label_names, needed)
-        return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
+        return {"argmax": single_label(corpus, labels, probabilities, label_names) | more}
     calibrated = metrics.scaled_threshold(threshold, temperature)
     return {
-        "fixed": metrics.goemotions(labels, probabilities, calibrated, label_names) | soft,
-        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | soft,
+        "fixed": metrics.goemotions(labels, probabilities, calibrated, label_names) | more,
+        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | more,
     }
 
 
@@ -66,8 +67,7 @@ def agreement_of(splits: DatasetDict) -> dict[str, dict]:
         votes = votes_of(rows)
         if votes is not None:
             multi_label = gold_of(rows).multi_label
-            annotators = (
-                np.asarray(rows["annotators"][:]) if "annotators" in rows.column_names else np.zeros(len(votes))
-            )
+            known = "annotators" in rows.column_names
+            annotators = np.asarray(rows["annotators"][:]) if known else np.zeros(len(votes))
             found[split] = metrics.agreement(votes, annotators, label_names(rows), multi_label)
     return found

@@ -14,8 +14,7 @@ import pyarrow.parquet
 from datasets import DatasetDict
 
 from .. import metrics
-from ..data.splits import UNANNOTATED, label_names, needing_context
-from ..data.votes import votes_of
+from ..data.splits import UNANNOTATED, label_names
 from ..io.files import filling
 from ..metrics.quantification import ValidationCounts
 from ..recipes import Recipe
@@ -96,9 +95,8 @@ def held_out(
                 setattr(model.config, rule, rules.get(rule))
     for split, scores in probabilities.items():
         decisions = gold[split].decided(scores, thresholds) if multi_label else None
-        votes = votes_of(splits[split])
-        measured = gold[split].values, scores, names, recipe.threshold, decisions, votes, run.temperature or 1.0
-        run.record(split, at_thresholds(recipe.dataset, *measured, needing_context(splits[split])))
+        measured = gold[split].values, scores, names, recipe.threshold, decisions, run.temperature or 1.0
+        run.record(split, at_thresholds(recipe.dataset, *measured, splits[split]))
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)

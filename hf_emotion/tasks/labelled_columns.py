@@ -10,10 +10,8 @@ from ..io.names import did_you_mean
 from .predicted_columns import CSV_SEPARATOR, NO, YES
 
 
-NUMBER, WEIGHT = (
-    "row",
-    "weight",
-)  # the row's number in the table that it was drawn from, from 0; 1 / the probability of that
+NUMBER = "row"  # the row's number in the table that it was drawn from, from 0
+WEIGHT = "weight"  # 1 / the probability that it was drawn
 LABEL, EACH = "label", "label:"  # one column with the labels, or one with 0 or 1 for each label
 CHOICES = "choices"  # beside LABEL: the labels to choose from
 CANNOT_TELL, NONE = "?", "none"

@@ -122,10 +122,8 @@ def check_column(columns: Sequence[Any], name: str) -> None:
 def form_of(columns: Sequence[Any], prefix: str) -> str:
     """How the columns of predictions begin: `DECISION`, `LABELS` or `VALUE`; "" if there are none."""
     for begin in (DECISION, LABELS, VALUE):
-        # a file may have a column `value_...` of its own
-        if any(str(name).startswith(prefix + begin) for name in columns) and (
-            begin != VALUE or prefix + TRUNCATED in columns
-        ):
+        own = begin == VALUE and prefix + TRUNCATED not in columns  # a column `value_...` of the file itself
+        if not own and any(str(name).startswith(prefix + begin) for name in columns):
             return begin
     return ""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..runtime.batching import check_max_length, check_top_k
-from ..runtime.classifying import label_names, shown_predictor
+from ..runtime.classifying import label_names
 from ..runtime.languages import languages_of
 from ..runtime.plain import text_processing
 from ..runtime.unread import Counts, Unread, warn_unread
@@ -41,7 +41,7 @@ class AnyPredictor:
         gate: the TF-IDF gate of a model that has one.
     """
 
-    task: ClassVar[Task[Any]]
+    task: ClassVar[Task]
     model: Any
     tokenizer: Any
     max_length: int
@@ -78,11 +78,11 @@ class AnyPredictor:
 
     def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
         """Why the model answers so, with the given ones of the arguments `Task.explains`."""
-        raise self._cannot("explained")
+        return self.task.file("explaining", "explained").explain(self, text, merge, **options)
 
     def service(self) -> Service:
         """How `serve` answers with the model."""
-        raise self._cannot("served")
+        return self.task.file("service", "served").service(self)
 
     def fingerprint(self) -> str:
         """What tells the model from others: a hash of its configuration, its gate, and the sum of every parameter or the exported files."""
@@ -98,9 +98,6 @@ class AnyPredictor:
         for parameter in self.model.parameters():
             digest.update(str(parameter.detach().double().sum().item()).encode())
         return digest.hexdigest()
-
-    def _cannot(self, what: str) -> ValueError:
-        return ValueError(f"models for {self.task.name} cannot be {what}.")
 
 
 Item = TypeVar("Item")  # the result of a text, or of a dialogue
@@ -132,7 +129,9 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
         self.labels = label_names(self.model.config)
 
     def __repr__(self) -> str:
-        return shown_predictor(self)
+        name, several = self.model.config.name_or_path, "several" if self.multi_label else "one"
+        about = f"{len(self.task.labels(self.labels))} labels, {several} at once; max_length={self.max_length}"
+        return f"{type(self).__name__}({name!r}: {about})"
 
     def predict(self, *args: Any, **options: Any) -> tuple[list[Item], Unread]:
         """The results of a call, with its arguments, and what the model cannot read of each unit."""
@@ -149,7 +148,7 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
         What `predict` shows for these lines, with the given ones of the arguments `Task.options`. With `stream` more lines will follow: the
         layout does not depend on their number, and no warning is given; items that are grouped have no `stream`.
         """
-        raise NotImplementedError
+        return self.task.file("showing").answer(self, lines, stream=stream, **options)
 
     def encode(self, items: Any, /) -> Any:
         """The items as the model reads them."""
@@ -169,7 +168,7 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
 
     def of_items(self, items: Sequence[Any], /, top_k: int | None = None) -> tuple[list[Any], Unread]:
         """The results for the items of a file, at most `top_k` for each unit, without warnings."""
-        raise NotImplementedError
+        return self.scored_items(items, top_k)[:2]
 
     @property
     def wide_labels(self) -> list[str] | None:
@@ -178,7 +177,7 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
 
     def scored_items(self, items: Sequence[Any], /, top_k: int | None = None) -> tuple[list[Any], Unread, Scored]:
         """As `of_items`, and for each unit the probabilities and decisions of the `wide_labels`."""
-        raise self._cannot("asked for columns of labels")
+        raise self.task.cannot("asked for columns of labels")
 
     def evaluate(self, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
         """Figures of a model that gives each unit one label."""
@@ -187,12 +186,12 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
         return evaluate_single(self, of)
 
     def row_questions(self, rows: Dataset) -> list[Question]:
-        """A `Question` for each row whose words `faithfulness` may rank."""
-        raise self._cannot("asked for the scores of words")
+        """A `Question` for each row whose words `faithfulness` may rank, where the task `ranks_words`."""
+        return self.task.file("explaining").row_questions(self, rows)
 
     def word_scores(self, reading: Reading, label: int, method: str) -> np.ndarray:
         """(words,) scores for such a question."""
-        raise self._cannot("asked for the scores of words")
+        return self.task.file("explaining").word_scores(self, reading, label, method)
 
     def warn_unread(self, counts: Counts) -> None:
         """Warn, with these counts, of what the model cannot read in full."""

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from ..runtime.plain import text_processing
 from .base import Page
+from .predictor import LabelPredictor
 from .results import Label, Readable
 
 
@@ -55,6 +56,12 @@ class Request(BaseModel):
 
 class NoSession(ValueError):
     """A request names a session that the service does not have."""
+
+
+def compute(predictor: LabelPredictor, texts: list[str], **options: Any) -> list[tuple[Any, Readable]]:
+    """The result of each text, and what the model could not read in it, as `Unread.each` has it."""
+    results, unread = predictor.predict_quietly(texts, **options)
+    return list(zip(results, unread.each(), strict=True))
 
 
 def cut(results: Sequence[Readable]) -> int:

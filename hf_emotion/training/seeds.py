@@ -54,10 +54,6 @@ class SeedTraining:
     One seed of a recipe.
 
     Attributes:
-        task: the task of the rows.
-        recipe: with one method for few rows at most where `method` names it.
-        splits: the parts.
-        seed: the seed.
         folder: where its checkpoint belongs.
         recipe_file: where the recipe is written before the first step.
         resume: whether to go on from the last checkpoint.

@@ -72,10 +72,8 @@ def defect(checkpoint: Path) -> str | None:
     for name in ("scheduler.pt", *random_states):
         if name not in names:
             return f"it has no {name}"
-    for what, pattern in (
-        ("weights", r"(adapter_)?model.*\.safetensors$|pytorch_model"),
-        ("optimizer", "optimizer"),
-    ):  # FSDP's too
+    weights = r"(adapter_)?model.*\.safetensors$|pytorch_model"  # FSDP's too
+    for what, pattern in (("weights", weights), ("optimizer", "optimizer")):
         if not any(re.match(pattern, name) for name in names):
             return f"it has no {what}"
     for index in checkpoint.glob("*.safetensors.index.json"):

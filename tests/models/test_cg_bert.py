@@ -2,13 +2,12 @@
 """Context-guided BERT and its quasi-attention sister against their formulas, computed a second time row by row."""
 
 import itertools
-import math
 import re
 
 import pytest
 import torch
 import transformers
-from hf_emotion.modeling import CGBertConfig, QACGBertConfig, QACGBertForSequenceClassification
+from hf_emotion.modeling import QACGBertForSequenceClassification
 from model_cases import ASPECTS, BY_ID, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
 from model_equations import MAPS, masked_inputs, naive_model
 from peft import LoraConfig, get_peft_model
@@ -144,15 +143,6 @@ def test_without_its_new_weights_the_model_is_bert(family):
     logits = model(**inputs).logits
     del inputs["context_ids"]
     assert_close(logits, stock(**inputs).logits, rtol=0, atol=1e-6)
-
-
-def test_published_defaults():
-    for config in (CGBertConfig(), QACGBertConfig()):
-        assert config.context_initializer_range == math.exp(-3)
-        assert (config.gate_heads, config.use_pooler, config.num_contexts) == ("shared", True, 1)
-    assert (CGBertConfig().gate_activation, config.gate_activation) == ("tanh", "sigmoid")
-    assert (config.context_heads, config.gate_bias, config.quasi_similarity) == ("shared", False, "dot")
-    assert (config.quasi_alpha, config.quasi_beta, config.quasi_gamma) == (1, 1, 1)
 
 
 def test_contexts_of_another_shape_are_refused():

@@ -452,22 +452,6 @@ def test_inputs_that_are_refused():
             model(**inputs)
 
 
-# torch.export of an LSTM itself fixes the length (torch 2.13), and so does that of the model.
-@pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export:UserWarning")
-@pytest.mark.parametrize("form", ["default", pytest.param("causal", marks=pytest.mark.slow)])
-@torch.no_grad()
-def test_exported_program_takes_dialogues_of_any_number_and_padding(form):
-    model = build(**FORMS[form])
-    inputs = make_inputs(model, batch=3, length=4)
-    any_number = {name: {0: torch.export.Dim.DYNAMIC} for name in inputs}
-    program = torch.export.export(model, (), inputs, dynamic_shapes=any_number).module()
-    for batch in (2, 5):
-        inputs = make_inputs(model, batch, 4, seed=batch)
-        inputs["utterance_mask"][0, 3] = 0
-        real = inputs["utterance_mask"].bool()
-        assert_close(program(**inputs).logits[real], model(**inputs).logits[real], rtol=1e-5, atol=1e-5)
-
-
 def make_pipeline(tokenizer, **config):
     return pipeline("dialogue-emotion", model=build(**{**WORDS, **config}), tokenizer=tokenizer, device="cpu")
 
@@ -529,30 +513,12 @@ def test_earlier_turns_stand_before_the_turn(tokenizer, monkeypatch):
         model(input_ids=torch.tensor([[[2, 7, 3]]]))
 
 
-def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
-    classify = make_pipeline(tokenizer, num_speakers=2)
-    dialogues = [list(zip(SPEAKERS, UTTERANCES, strict=True)), [("Bob", "rain")], ["sun", {"utterance": "a day"}]]
-    found = classify(dialogues)
-    for results, dialogue in zip(found, dialogues, strict=True):
-        for first, second in zip(results, classify(dialogue), strict=True):
-            assert (first["label"], first["utterance"]) == (second["label"], second["utterance"])
-            assert first["scores"] == pytest.approx(second["scores"], rel=1e-5)
-    assert classify(dialogues, batch_size=2) == found
-    (only,) = classify([dialogues[1]])
-    assert len(only) == 1 and only[0]["utterance"] == "rain"
-
-
 def test_speakers_are_numbered_by_their_first_turn_and_the_last_number_is_shared(tokenizer):
     classify = make_pipeline(tokenizer, num_speakers=2)
     utterances = ["sun", "rain", "a day", "home", "joy"]
     turns = list(zip(["Z", "A", "Z", "M", "A"], utterances, strict=True))
     scores = naive_scores(classify, utterances, [0, 1, 0, 1, 1])
     assert_results(classify(turns), utterances, ["Z", "A", "Z", "M", "A"], scores)
-
-
-def test_a_bilstm_over_words_has_no_positions_to_run_out_of(tokenizer):
-    classify, long = make_pipeline(tokenizer), "sun " * 600
-    assert_results(classify([long]), [long], [None], naive_scores(classify, [long]))
 
 
 def test_pipeline_gives_the_same_whichever_side_the_tokenizer_pads(tokenizer, tmp_path):

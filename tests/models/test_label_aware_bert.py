@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hf_emotion.modeling import LabelAwareBertConfig, class_balanced_weights, classification_loss
+from hf_emotion.modeling import class_balanced_weights, classification_loss
 from model_cases import BY_ID, LABELS, TEXTS, TINY_BERT, VOCABULARY, WORD_PIECES, classifier_inputs, encoder_inputs
 from model_equations import masked_inputs, naive_label_aware
 from torch.nn import functional as F
@@ -104,14 +104,6 @@ def test_dropout_probability_of_the_head(label_attention, classifier_dropout, ex
     model = build(label_attention=label_attention, hidden_dropout_prob=0.2, classifier_dropout=classifier_dropout)
     dropouts = [module.p for module in model.classifier.modules() if isinstance(module, torch.nn.Dropout)]
     assert dropouts == [expected]
-
-
-def test_published_defaults():
-    config = LabelAwareBertConfig()
-    assert (config.problem_type, config.label_embedding_size) == ("multi_label_classification", 768)
-    assert (config.label_attention, config.leam_radius, config.tie_head) == ("bilinear", 2, True)
-    assert (config.head_hidden_size, config.sentence_representation) == (None, "cls")
-    assert (config.class_balanced_beta, config.class_balanced_normalize) == (None, False)
 
 
 def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):

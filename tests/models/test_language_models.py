@@ -17,40 +17,17 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 # The kinds with code of their own in `generate`: inputs of another length, no rollback, a cache of another class or none.
 QUICK = {"deepseek_v4", "jamba", "llama", "mamba", "minimax", "openai-gpt", "phi3", "rwkv", "trocr", "xlm"}
 # Their norms are not modules of their layers, or their layers are not in one list.
-LAYERS_NOT_FOUND = {
-    *(
-        "bert",
-        "bert-generation",
-        "big_bird",
-        "camembert",
-        "data2vec-text",
-        "electra",
-        "ernie",
-        "git",
-        "megatron-bert",
-        "rembert",
-    ),
-    *("roberta", "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta", "xlm-roberta-xl", "xmod"),
-    *("blt", "cpmant", "dbrx", "hrm_text", "longcat_flash", "qwen4_exp_text", "reformer", "xlm", "xlnet"),
-}
+LAYERS_NOT_FOUND = """
+bert bert-generation big_bird camembert data2vec-text electra ernie git megatron-bert rembert roberta
+roberta-prelayernorm roc_bert roformer xlm-roberta xlm-roberta-xl xmod blt cpmant dbrx hrm_text
+longcat_flash qwen4_exp_text reformer xlm xlnet
+""".split()
 # Encoder-decoders, and models that read more than text.
-NOT_A_TEXT_DECODER = {
-    *(
-        "bart",
-        "bigbird_pegasus",
-        "blenderbot",
-        "blenderbot-small",
-        "marian",
-        "mbart",
-        "mvp",
-        "pegasus",
-        "plbart",
-        "prophetnet",
-    ),
-    *("dots3_note", "emu3", "fuyu", "gemma3", "gemma3n", "gemma4", "gemma4_assistant", "gemma4_unified"),
-    *("gemma4_unified_assistant", "got_ocr2", "llama4", "mllama", "moss_transcribe_diarize", "musicgen"),
-    *("musicgen_melody", "qwen3_5", "qwen3_5_moe", "qwen4_exp", "whisper"),
-}
+NOT_A_TEXT_DECODER = """
+bart bigbird_pegasus blenderbot blenderbot-small marian mbart mvp pegasus plbart prophetnet dots3_note emu3
+fuyu gemma3 gemma3n gemma4 gemma4_assistant gemma4_unified gemma4_unified_assistant got_ocr2 llama4 mllama
+moss_transcribe_diarize musicgen musicgen_melody qwen3_5 qwen3_5_moe qwen4_exp whisper
+""".split()
 
 TINY: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model", "embed_dim", "emb_dim", "dim"), 32),

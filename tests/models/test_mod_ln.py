@@ -2,7 +2,6 @@
 """Modulated layer norms, the encoder-decoders that have them, and their pipeline. What every model can do is tested elsewhere."""
 
 import ast
-import copy
 import math
 import re
 from functools import partial
@@ -18,14 +17,6 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import (
-    BertConfig,
-    DynamicCache,
-    EncoderDecoderCache,
-    GPT2Config,
-    Seq2SeqTrainingArguments,
-    pipeline,
-)
 
 from hf_emotion import modeling
 
@@ -44,10 +35,10 @@ UNMODULATED = {"modulate_encoder": False, "modulate_decoder": False}
 FORMS = [{}, {"modulation": "replace"}, {"modulate_encoder": False}, UNMODULATED, {"modulated_norms": 1}]
 FORMS += [{"modulate_decoder": False, "modulation": "replace"}]
 PLAIN = {
-    "gpt2": lambda: transformers.GPT2Model(GPT2Config(**GPT2_SIZES)),
-    "gpt2-head": lambda: transformers.GPT2LMHeadModel(GPT2Config(**GPT2_SIZES)),
-    "bert": lambda: transformers.BertModel(BertConfig(**TINY_BERT)),
-    "bert-head": lambda: transformers.BertForMaskedLM(BertConfig(**TINY_BERT)),
+    "gpt2": lambda: transformers.GPT2Model(transformers.GPT2Config(**GPT2_SIZES)),
+    "gpt2-head": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(**GPT2_SIZES)),
+    "bert": lambda: transformers.BertModel(transformers.BertConfig(**TINY_BERT)),
+    "bert-head": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**TINY_BERT)),
 }
 LORA_TARGETS = {"gpt2": ["c_attn", "q_attn"], "bert": ["query", "value"]}
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
@@ -90,8 +81,8 @@ def stock(family: str, side: str, head: bool = False):
     decoder = side == "decoder"
     if family == "gpt2":
         model_class = transformers.GPT2LMHeadModel if head else transformers.GPT2Model
-        return model_class(GPT2Config(**GPT2_SIZES, add_cross_attention=decoder)).double().eval()
-    config = BertConfig(**TINY_BERT, is_decoder=decoder, add_cross_attention=decoder)
+        return model_class(transformers.GPT2Config(**GPT2_SIZES, add_cross_attention=decoder)).double().eval()
+    config = transformers.BertConfig(**TINY_BERT, is_decoder=decoder, add_cross_attention=decoder)
     model = transformers.BertLMHeadModel(config) if head else transformers.BertModel(config, add_pooling_layer=False)
     return model.double().eval()
 
@@ -329,12 +320,12 @@ def test_a_cache_is_read_and_returned_under_any_name(family):
     reply = tokens(2, 5, seed=1)
     expected = model(**inputs, decoder_input_ids=reply, use_cache=False).logits
     for name in ("past_key_values", "cache"):
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        cache = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
         for step in range(5):
             outputs = model(**inputs, decoder_input_ids=reply[:, step : step + 1], use_cache=True, **{name: cache})
             assert_close(outputs.logits[:, 0], expected[:, step])
             assert outputs[1] is cache  # behind the logits
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    cache = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
     model.generate(**inputs, past_key_values=cache, do_sample=False, max_new_tokens=4, min_new_tokens=4)
     assert cache.get_seq_length() == 4
     model.gradient_checkpointing_enable()
@@ -454,7 +445,7 @@ def test_wrapping_takes_fields_tokens_and_dtype(family, tmp_path):
 def test_a_checkpoint_from_the_trainer_is_generated_from_with_a_cache(family, tmp_path):
     """The Trainer sets `use_cache` of a configuration to False."""
     plain = PLAIN[f"{family}-head"]()
-    trainer = transformers.Seq2SeqTrainer(plain, Seq2SeqTrainingArguments(tmp_path, use_cpu=True))
+    trainer = transformers.Seq2SeqTrainer(plain, transformers.Seq2SeqTrainingArguments(tmp_path, use_cpu=True))
     trainer.save_model(tmp_path / "base")
     assert plain.config.use_cache is False
     model = over(tmp_path / "base", family).eval()
@@ -497,7 +488,7 @@ def test_an_untied_head_starts_at_that_of_the_checkpoint(name, tmp_path):
     assert head is not embeddings and torch.equal(head, plain.get_input_embeddings().weight)
     assert set(report["missing_keys"]) == new_parameters(wrapped, "residual", "head" in name)
     if name == "gpt2-head":  # which may have an untied one itself
-        config = GPT2Config(**GPT2_SIZES, tie_word_embeddings=False)
+        config = transformers.GPT2Config(**GPT2_SIZES, tie_word_embeddings=False)
         plain = asymmetric_(transformers.GPT2LMHeadModel(config))
         plain.save_pretrained(tmp_path)
         wrapped = over(tmp_path, "gpt2", tie_word_embeddings=False)
@@ -531,31 +522,6 @@ def test_emotions_and_inputs_are_checked(family):
     ):
         with pytest.raises(ValueError, match=message):
             model(ids, **emotions, **given)
-
-
-@EACH_FAMILY
-def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenizer):
-    model = build(family).float()
-    model.generation_config.update(do_sample=False, top_k=None)
-    rows = [
-        {"input_ids": [5, 6, 7, 8][:n], "attention_mask": [1] * n, "labels": [9, 10, 3][i % 2 :], "emotion_ids": i}
-        for i, n in enumerate((2, 3, 4, 2))
-    ]
-    collator = transformers.DataCollatorForSeq2Seq(tokenizer, model=model)
-    batch = collator(copy.deepcopy(rows))
-    assert (batch["labels"] == -100).sum() == 2
-    assert torch.equal(batch["decoder_input_ids"], model.prepare_decoder_input_ids_from_labels(batch["labels"]))
-    arguments = {"use_cpu": True, "report_to": "none", "save_strategy": "no", "disable_tqdm": True, "max_steps": 2}
-    arguments |= {"per_device_train_batch_size": 2, "label_smoothing_factor": 0.1, "predict_with_generate": True}
-    arguments = Seq2SeqTrainingArguments(str(tmp_path), generation_max_length=6, **arguments)
-    trainer = transformers.Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, train_dataset=rows)
-    assert math.isfinite(trainer.train().training_loss)
-    predictions = trainer.predict(rows).predictions
-    asked = {name: batch[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
-    expected = model.generate(**asked, max_length=6)
-    width = expected.shape[1]
-    assert predictions[:, :width].tolist() == expected.tolist()
-    assert (predictions[:, width:] == model.config.pad_token_id).all()
 
 
 @pytest.mark.filterwarnings("ignore:Input and output embeddings are no longer tied")
@@ -655,7 +621,7 @@ def test_lora_over_a_model_without_modulation_needs_its_new_attention_alone(fami
 
 def pipe(tokenizer, **config):
     model = model_cases.BY_ID["bert-mod-ln"].build(**config)
-    return pipeline("emotional-response", model=model, tokenizer=tokenizer, device="cpu")
+    return transformers.pipeline("emotional-response", model=model, tokenizer=tokenizer, device="cpu")
 
 
 @pytest.fixture

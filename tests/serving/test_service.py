@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -146,6 +147,10 @@ class TestAnswers:
         assert found["number"] == len(turns) + 1 and "scores" not in found
         monkeypatch.setattr(dialogue_service, "MOST_SESSIONS", 1)
         (other,) = ask(json={"turn": "not sad"}).json()["results"]
+        with monkeypatch.context() as failing:
+            failing.setattr(dialogue_service.DialogueStream, "add_quietly", Mock(side_effect=ValueError("no turn")))
+            assert ask(json={"turn": "not sad"}).status_code == 422
+        assert ask(json={"turn": "not sad", "session": other["session"]}).status_code == 200  # it kept its place
         gone = ask(json={"turn": "not sad", **session})
         assert gone.status_code == 404 and "without `session`" in gone.json()["error"]
         monkeypatch.setattr(dialogue_service, "SECONDS", 0.0)

@@ -119,7 +119,8 @@ def test_the_pipeline_gives_the_same(case, predictor, folder_of):
     items = [*case.items, case.item(["sun", "rain", "today"] * 20)]  # the last one is longer than what is read at once
     expected = predictor(items, **options)
     assert len(expected) > 0
-    assert_close(classify(items, **options), expected)
+    for batch_size in (1, 3):
+        assert_close(classify(items, batch_size=batch_size, **options), expected)
 
 
 @each_case

@@ -25,6 +25,53 @@ def test_recipes_columns_and_encoders_are_those_of_published_rows(content):
     assert set(content.encoders) <= set(content.published)
 
 
+# What rows differ in, and the fields of the model that words in their names stand for.
+OF_THE_ROW = "name description table_row published base_model model_type model_config".split()
+OF_THE_ROW += ["one_model_per_context", "emotion_tokens"]
+WORDS = {"cb": "class_balanced_beta", "tfidf": "tfidf_gating", "sigmoid": "gate_activation", "neg": "quasi_similarity"}
+WORDS |= {"aux": "auxiliary_sentence", "pair": "auxiliary_sentence", "vanilla": "modulate_decoder"}
+WORDS["token"] = "modulate_decoder"
+
+
+@pytest.mark.parametrize(
+    ("table", "base_model", "max_length", "epochs", "batch_size", "learning_rate"),
+    [
+        ("goemotions", "google-bert/bert-base-cased", 50, 4, 16, 5e-5),
+        ("esa", "FacebookAI/roberta-base", 128, 10, 16, 1e-5),
+        *((name, "google-bert/bert-base-uncased", 128, 25, 24, 2e-5) for name in ("sentihood", "semeval2014")),
+    ],
+)
+def test_settings_are_those_of_the_papers(table, base_model, max_length, epochs, batch_size, learning_rate):
+    recipe = load_recipe(TABLES[table].recipes[0])
+    arguments = recipe.training_arguments
+    assert (recipe.base_model, recipe.max_length, recipe.threshold) == (base_model, max_length, 0.3)
+    assert (arguments["num_train_epochs"], arguments["per_device_train_batch_size"]) == (epochs, batch_size)
+    assert (arguments["learning_rate"], arguments["weight_decay"]) == (learning_rate, 0.01)
+    assert (recipe.seeds, recipe.train_fraction, recipe.early_stopping_patience) == ([42], 1, None)
+
+
+@pytest.mark.parametrize("content", TABLES.values(), ids=list(TABLES))
+def test_recipes_of_a_table_differ_in_the_model_alone(content):
+    recipes = {name: vars(load_recipe(name)) for name in content.recipes}
+    first, models = recipes[content.recipes[0]], []
+    for name, recipe in recipes.items():
+        corpus, row = name.split("/")
+        assert recipe["name"] == f"{corpus}_{row}" and recipe["dataset"] == corpus
+        if row in ("window", "label_aware"):  # in settings of their own
+            continue
+        assert {key for key in recipe if recipe[key] != first[key]} <= set(OF_THE_ROW)
+        assert recipe["base_model"] == first["base_model"] or row == "bert_mod_ln"
+        assert recipe["one_model_per_context"] is (row == "bert_single")
+        assert recipe["emotion_tokens"] is (row == "gpt2_emotion_token")
+        expected = {WORDS[word] for word in row.split("_") if word in WORDS}
+        assert set(recipe["model_config"]) & set(WORDS.values()) == expected
+        none = {key for key, value in recipe["model_config"].items() if key.startswith("num_") and value == 0}
+        assert ("num_hidden_layers" in none) is (row == "utterance")
+        assert ("num_attention_heads" in none) is (row in ("utterance", "bilstm"))
+        models.append([recipe[key] for key in OF_THE_ROW[4:]])
+    assert all(models.count(model) == 1 for model in models)
+
+
 @pytest.fixture
 def trained(monkeypatch):
     """Recipes that were trained, instead of training them."""

@@ -16,29 +16,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet
 import pytest
+import toolkit_helpers as kit
 import torch
 from datasets import ClassLabel, DatasetDict, List, Value
 from huggingface_hub import ModelCard
 from model_cases import BY_ID
 from safetensors.torch import load_file
 from sklearn.metrics import f1_score
-from toolkit_helpers import (
-    CHECKPOINT,
-    REPORTS,
-    RESULTS,
-    UNTIED,
-    drawn_pictures,
-    feelings_rows,
-    files_in,
-    fit,
-    recipe_for,
-    report_of,
-    seed_run,
-    targeted_recipe,
-    torch_threads,
-    travelling,
-    write_csv,
-)
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -74,12 +58,12 @@ from hf_emotion.training.seeds import EmotionTrainer
 pytest_plugins = ["toolkit_fixtures"]
 pytestmark = pytest.mark.usefixtures("single_thread")
 
-CODE = travelling("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification")
+CODE = kit.travelling("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification")
 
 
 def feelings_recipe(base: Path, arguments: dict | None = None, **changes):
     values = {"name": "feelings", "dataset": "files", "dataset_options": {"label_separator": "|"}, "train_fraction": 1}
-    return recipe_for(base, arguments, **{**values, **changes})
+    return kit.recipe_for(base, arguments, **{**values, **changes})
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -92,7 +76,7 @@ def predictions(run: Path) -> dict[str, list]:
 
 class TestRunFolder:
     def test_metrics(self, tiny_run):
-        report, config = report_of(tiny_run), AutoConfig.from_pretrained(tiny_run)
+        report, config = kit.report_of(tiny_run), AutoConfig.from_pretrained(tiny_run)
         assert report["rows"] == {"train": 58, "validation": 152, "test": 244}
         assert list(report["class_counts"].values()) == config.class_counts  # of the rows that were used
         assert 58 <= sum(config.class_counts) <= 2 * 58
@@ -104,7 +88,7 @@ class TestRunFolder:
         assert len({(tiny_run / name).stat().st_mode for name in ("model.safetensors", "config.json")}) == 1
 
     def test_figures_and_thresholds_follow_from_the_predictions(self, tiny_run):
-        (run,), rows = report_of(tiny_run)["runs"], predictions(tiny_run)
+        (run,), rows = kit.report_of(tiny_run)["runs"], predictions(tiny_run)
         splits, scores = np.array(rows["split"]), np.array(rows["probabilities"])
         gold = np.array([[name in row for name in GOEMOTIONS] for row in rows["labels"]]).astype(int)
         tuned = list(run["thresholds"].values())
@@ -179,7 +163,7 @@ class TestRunFolder:
     def test_plots(self, tiny_run, tmp_path):
         report = RunReport.read(tiny_run)
         report.name = "top_$5_vs_$10"  # no formula
-        with drawn_pictures():
+        with kit.drawn_pictures():
             write_plots(tmp_path, report, report.runs[0])
         for name in ("training_curve.png", "per_label_f1.png"):
             content = (tmp_path / name).read_bytes()
@@ -198,7 +182,7 @@ class TestCard:
         return ModelCard.load(tiny_run / "README.md")
 
     def test_tables_have_the_figures_of_the_run(self, card, tiny_run):
-        report, lines = report_of(tiny_run), card.text.splitlines()
+        report, lines = kit.report_of(tiny_run), card.text.splitlines()
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
         header = next(row for row in rows if row[:2] == ["split", "decision"])
         for split in ("validation", "test"):
@@ -244,31 +228,31 @@ class TestCard:
 class TestSeeds:
     @pytest.fixture(scope="class")
     def recipe(self, base_bert):
-        return feelings_recipe(base_bert, seeds=[3, 8], model_config={**UNTIED, "hidden_dropout_prob": 0.1})
+        return feelings_recipe(base_bert, seeds=[3, 8], model_config={**kit.UNTIED, "hidden_dropout_prob": 0.1})
 
     @pytest.fixture(scope="class")
     def two_seeds(self, tmp_path_factory, recipe, feelings):
         output = tmp_path_factory.mktemp("seeds") / "run"
-        with torch_threads(1):
+        with kit.torch_threads(1):
             train(recipe, output, data_dir=feelings)
         return output
 
     def test_files(self, two_seeds):
-        of_a_seed = CHECKPOINT | CODE | REPORTS | {"metrics.json", "predictions.parquet", "train.log"}
+        of_a_seed = kit.CHECKPOINT | CODE | kit.REPORTS | {"metrics.json", "predictions.parquet", "train.log"}
         seeds = {f"seed-{seed}/{name}" for seed in (3, 8) for name in of_a_seed}
-        assert set(files_in(two_seeds)) == {*CHECKPOINT, *CODE, *RESULTS, *seeds}
+        assert set(kit.files_in(two_seeds)) == {*kit.CHECKPOINT, *CODE, *kit.RESULTS, *seeds}
         assert {path.name for path in two_seeds.rglob("*") if path.is_dir()} == {"seed-3", "seed-8"}
 
     def test_three_values(self):
         shared = {"per_label": {}, "confusions": [], "top3_accuracy": math.nan}  # which no row with several labels has
-        runs = [seed_run(test={"fixed": {"macro_f1": value, **shared}}) for value in (0.1, 0.2, 0.6)]
+        runs = [kit.seed_run(test={"fixed": {"macro_f1": value, **shared}}) for value in (0.1, 0.2, 0.6)]
         macro_f1 = {"mean": 0.3, "std": math.sqrt((0.04 + 0.01 + 0.09) / 2)}
         found = summarize(runs)["test"]["fixed"]
         assert found.keys() == {"macro_f1", "top3_accuracy"} and found["macro_f1"] == pytest.approx(macro_f1)
         assert found["top3_accuracy"] == pytest.approx(dict.fromkeys(macro_f1, math.nan), nan_ok=True)
 
     def test_the_best_seed_on_validation_stands_for_the_run(self, two_seeds):
-        report = report_of(two_seeds)
+        report = kit.report_of(two_seeds)
         second, best = sorted(report["runs"], key=lambda run: run["best_dev_metric"])
         assert second["best_dev_metric"] != best["best_dev_metric"]
         places = (two_seeds, *(two_seeds / f"seed-{run['seed']}" for run in (best, second)))
@@ -295,17 +279,17 @@ class TestSeeds:
 
     def test_resume_keeps_finished_seeds(self, two_seeds, recipe, feelings, tmp_path, steps):
         output = shutil.copytree(two_seeds, tmp_path / "run")
-        before = report_of(output)
+        before = kit.report_of(output)
         for name in ("metrics.json", "README.md", "model.safetensors"):
             (output / name).unlink()
         shutil.rmtree(output / "seed-8")
         train(recipe, output, data_dir=feelings, resume=True)
         assert len(steps) == 2 * 6  # one seed, two epochs of 48 rows in batches of 8
-        after = report_of(output)
+        after = kit.report_of(output)
         assert after["runs"][0] == before["runs"][0]
         assert after["runs"][1]["test"] == before["runs"][1]["test"]  # a seed's run depends on nothing but the seed
         assert after["summary"] == before["summary"]
-        assert set(files_in(output)) == set(files_in(two_seeds))
+        assert set(kit.files_in(output)) == set(kit.files_in(two_seeds))
 
 
 class TestRuns:
@@ -315,16 +299,16 @@ class TestRuns:
 
     @pytest.fixture(scope="class")
     def finished(self, tmp_path_factory, recipe, feelings):
-        return fit(recipe, tmp_path_factory.mktemp("finished") / "run", feelings)
+        return kit.fit(recipe, tmp_path_factory.mktemp("finished") / "run", feelings)
 
     def test_another_recipe(self, finished, recipe, feelings, base_bert, tmp_path):
         interrupted = shutil.copytree(finished, tmp_path / "run")
         (interrupted / "metrics.json").unlink()
-        before = files_in(interrupted)
+        before = kit.files_in(interrupted)
         other = dataclasses.replace(recipe, max_length=20)
         with pytest.raises(ValueError, match=r"--resume: .*recipe.yaml is not the recipe of this command"):
             train(other, interrupted, data_dir=feelings, resume=True)
-        assert files_in(interrupted) == before
+        assert kit.files_in(interrupted) == before
 
     def test_a_finished_run_is_left_alone(self, finished, recipe, feelings, tmp_path, steps, caplog):
         """What was added to it later stays: an abstention, the page of the analysis, an edited card."""
@@ -332,15 +316,15 @@ class TestRuns:
         analyze(output, data_dir=feelings, abstain={"coverage": 0.5})
         with (output / "README.md").open("a", encoding="utf-8") as card:
             card.write("Mine.")
-        before = files_in(output)
+        before = kit.files_in(output)
         report = train(recipe, output, data_dir=feelings, resume=True).to_dict()
         assert steps == [] and "finished already" in caplog.text
-        assert report == report_of(finished)
+        assert report == kit.report_of(finished)
         shutil.copytree(feelings, tmp_path / "other")
-        write_csv(tmp_path / "other" / "train.csv", ["text", "label"], feelings_rows(47))
+        kit.write_csv(tmp_path / "other" / "train.csv", ["text", "label"], kit.feelings_rows(47))
         with pytest.raises(ValueError, match="--resume: .* was trained on other rows"):
             train(recipe, output, data_dir=tmp_path / "other", resume=True)
-        assert files_in(output) == before
+        assert kit.files_in(output) == before
 
     def test_nothing_to_resume_is_a_run_from_the_start(self, tmp_path, recipe, feelings, steps, no_plots, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -354,14 +338,14 @@ class TestRuns:
         if kind == "folder in it":
             (output / "sub").mkdir(parents=True)
         else:
-            write_csv(output if kind == "file" else output / "mine.txt", ["mine"], [])
-        before = files_in(tmp_path)
+            kit.write_csv(output if kind == "file" else output / "mine.txt", ["mine"], [])
+        before = kit.files_in(tmp_path)
         monkeypatch.setattr(run_module, "load_dataset_for", None)  # refused before any work
         empty = "the folder .*run exists and is not empty.*--resume"
         for resume, message in ((False, empty), (True, "nothing was begun in")):
             with pytest.raises(FileExistsError, match=message):
                 train(feelings_recipe(base_bert), output, data_dir=feelings, resume=resume)
-        assert files_in(tmp_path) == before
+        assert kit.files_in(tmp_path) == before
 
     def test_fewer_rows_to_measure_on(self, tmp_path, base_bert, feelings, no_plots):
         """A part that is smaller stays whole; the analysis finds the texts of the rows that were drawn."""
@@ -441,7 +425,7 @@ class TestInputs:
             with pytest.raises(ValueError, match=message):
                 train(recipe, tmp_path / "run", splits=DatasetDict(given))
         for name in ("train", "dev", "test"):  # all texts of the training part are in the test part, too
-            write_csv(tmp_path / "data" / f"{name}.csv", ["text", "label"], feelings_rows(9))
+            kit.write_csv(tmp_path / "data" / f"{name}.csv", ["text", "label"], kit.feelings_rows(9))
         dedupe = {"label_separator": "|", "dedupe": True}
         for data, changes, message in (
             (tmp_path / "data", {"dataset_options": dedupe}, "`dedupe` leaves no training row"),
@@ -456,7 +440,7 @@ class TestInputs:
         rows = [["sun " * (30 if i % 5 == 0 else 3), "joy"] for i in range(20)]
         rows[1] = ["zzz 日本", "joy"]
         for part in ("train", "dev"):
-            write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
+            kit.write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
         train_part, tokenizer = load_dataset_for("files", tmp_path)["train"], AutoTokenizer.from_pretrained(base_bert)
         with said_once():
             for _ in range(2):
@@ -554,12 +538,12 @@ class TestFiles:
         with pytest.raises(InterruptedError), replacing(path) as temporary:
             temporary.write_text("half")
             raise InterruptedError
-        assert files_in(tmp_path) == {"a.json": b"old"}
+        assert kit.files_in(tmp_path) == {"a.json": b"old"}
         with replacing(path) as temporary:
             assert temporary.suffix == ".json" and temporary.parent == tmp_path
             temporary.write_text("new")
             assert path.read_text() == "old"
-        assert files_in(tmp_path) == {"a.json": b"new"}
+        assert kit.files_in(tmp_path) == {"a.json": b"new"}
         (tmp_path / "b").touch()
         assert path.stat().st_mode == (tmp_path / "b").stat().st_mode  # others may read what the umask lets them
 
@@ -568,10 +552,10 @@ class TestFiles:
         with pytest.raises(InterruptedError), filling(folder) as temporary:
             (temporary / "half").write_text("x")
             raise InterruptedError
-        assert files_in(folder) == {} and list(folder.iterdir()) == []
+        assert kit.files_in(folder) == {} and list(folder.iterdir()) == []
         with filling(folder) as temporary:
             (temporary / "a").write_text("x")
-        assert files_in(folder) == {"a": b"x"} and len(list(folder.iterdir())) == 1
+        assert kit.files_in(folder) == {"a": b"x"} and len(list(folder.iterdir())) == 1
 
     @pytest.mark.parametrize("kind", ["new", "empty", "link", "."])
     def test_creating_writes_all_or_nothing(self, tmp_path, monkeypatch, kind):
@@ -582,11 +566,11 @@ class TestFiles:
         with pytest.raises(InterruptedError), creating(folder) as temporary:
             (temporary / "half").write_text("x")
             raise InterruptedError
-        assert files_in(tmp_path) == {}
+        assert kit.files_in(tmp_path) == {}
         with creating(folder) as temporary:
             (temporary / "a").write_text("x")
         assert (tmp_path / ("a/b/a" if kind == "new" else "real/a")).read_text() == "x"
-        assert (tmp_path / "link").is_symlink() and len(files_in(tmp_path)) == 1
+        assert (tmp_path / "link").is_symlink() and len(kit.files_in(tmp_path)) == 1
 
     def test_nan_and_infinities_become_null(self, tmp_path):
         path = tmp_path / "a.json"
@@ -619,7 +603,9 @@ SENTIHOOD, SEMEVAL, QUICKSTART = ("sentihood", {}), ("semeval2014", {"validation
 )
 def test_a_metric_that_is_not_measured(tmp_path, aspect_bert, corpora, metric, near, corpus, monkeypatch):
     monkeypatch.setattr(Trainer, "train", lambda *arguments, **options: pytest.fail("trained"))
-    make, (dataset, options), data = (targeted_recipe, corpus, corpora) if corpus else (recipe_for, QUICKSTART, None)
+    make, (dataset, options), data = (
+        (kit.targeted_recipe, corpus, corpora) if corpus else (kit.recipe_for, QUICKSTART, None)
+    )
     wrong = f"`metric_for_best_model` '{metric}'.*'{near}'"
     for name, kind, said in ((metric, ValueError, wrong), (near, pytest.fail.Exception, "trained")):
         recipe = make(aspect_bert, {"metric_for_best_model": name}, dataset=dataset, dataset_options=options)
@@ -633,7 +619,7 @@ def test_a_model_that_gives_one_answer(base_bert, single_label, tmp_path, caplog
     shutil.copy(data / "train.csv", data / "validation.csv")
     always = lambda self, rows, progress=False: np.tile(np.float32([0.2, 0.5, 0.3]), (len(rows), 1))  # noqa: E731
     monkeypatch.setattr(Predictor, "of_rows", always)
-    recipe = recipe_for(base_bert, {"num_train_epochs": 1}, dataset="files", train_fraction=1.0)
+    recipe = kit.recipe_for(base_bert, {"num_train_epochs": 1}, dataset="files", train_fraction=1.0)
     (run,) = train(recipe, tmp_path / "run", data_dir=data).runs
     found = run.one_answer
     assert found["labels"] == ["joy"] and found["share"] == 1 and found["gold_share"] < 0.6

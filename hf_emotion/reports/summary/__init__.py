@@ -157,7 +157,7 @@ class Summary:
         def cells(one: dict[str, Any], name: str) -> tuple[str, str]:
             return f"{one[name]:.1%}", f"{one[name + '_low']:.1%} to {one[name + '_high']:.1%}"
 
-        rows = [one for one in self.endings["rows"] if one["dialogues"]] if self.endings else []
+        rows = self.endings["rows"] if self.endings else []
         return [[one["speaker"], *cells(one, "worse"), *cells(one, "better"), str(one["dialogues"])] for one in rows]
 
     @property

@@ -58,9 +58,8 @@ def find_changes(counting: "Counting") -> tuple[list[Change], str]:
         best[group], largest[group] = z2.argmax(axis=0), z2.max(axis=0)
     own, pooled = _scatter(rows, sums, squares, first[best], last[best], counting.values)
     scatter = np.maximum(np.maximum(own, pooled), 1)  # in few periods by chance below 1
-    p_values = (
-        2 * (t(count - 3) if len(rows) == 1 else norm).sf(np.sqrt(largest / scatter)) * looks
-    )  # few periods alone know it badly
+    of_z = t(count - 3) if len(rows) == 1 else norm  # few periods alone know the scatter badly
+    p_values = 2 * of_z.sf(np.sqrt(largest / scatter)) * looks
     for group, column in np.argwhere(p_values < 0.05):
         start, end = first[best[group, column]], last[best[group, column]]
         p = float(p_values[group, column])
@@ -154,9 +153,8 @@ def _change(
     of, when = (counting.cells.get_level_values(name) for name in ("group", "period"))
     inside = (of == group) & (when >= periods[start]) & (when <= periods[end])
     earlier = (of == group) & (when < periods[start])
-    now, before = (
-        counting.measured(group, name, cells)[column] for name, cells in (("in the run", inside), ("before", earlier))
-    )
+    now = counting.measured(group, "in the run", inside)[column]
+    before = counting.measured(group, "before", earlier)[column]
     apart = now["share"] - before["share"]
     return Change(
         group=group,

@@ -79,9 +79,10 @@ def read_rows(
     predicted = frame if written.form_of(list(frame), prefix) else _predicted(frame, prefix, texts, model)
     chosen, scores = written.read(predicted, prefix)
     groups: Any = "" if by is None else _groups(frame, by)
-    periods, days = (
-        ("", "") if time is None else _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
-    )
+    periods: Any = ""
+    days: Any = ""
+    if time is not None:
+        periods, days = _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
     whole = frame[[]].assign(group=groups, period=periods, day=days, text=texts)
     whole = whole.assign(language=frame.get(prefix + written.LANGUAGE), unknown=frame.get(prefix + written.UNKNOWN))
     about = whole.loc[chosen.index].dropna(subset=["period"])

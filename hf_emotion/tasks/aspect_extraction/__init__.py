@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
-    from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.remote import Client
-    from ..base import HeldOut, MainProcessFirst, PipelineFunction, Prepared
-    from ..cards import Card
-    from ..exporting import Exporter
-    from .predictor import AspectPredictor
-    from .remote import RemotePredictor
+    from ...run_report import SeedRun
+    from ..base import HeldOut, Prepared
 
 
-class AspectExtraction(ClassificationTask["AspectPredictor"]):
+class AspectExtraction(ClassificationTask):
     """The terms that a text speaks of, and the sentiment towards each. Its models give every word a tag, see `term_tags`."""
 
     name = "aspect-extraction"
@@ -63,11 +58,6 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
         ]
         return [name for name, _ in found], [text for _, text in found]
 
-    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-        from .building import prepare
-
-        return prepare(recipe, splits)
-
     def finish(
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
@@ -78,31 +68,6 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
         for split, probabilities in {} if found is None else found.probabilities.items():
             run.record(split, with_terms(run.figures(split), splits[split], probabilities))
         return found
-
-    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-        from .card import card
-
-        return card(recipe, report, best)
-
-    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> AspectPredictor:
-        from .predictor import AspectPredictor
-
-        return AspectPredictor(model, tokenizer, **options)
-
-    def remote(self, client: Client, **options: Any) -> RemotePredictor:
-        from .remote import RemotePredictor
-
-        return RemotePredictor(client)
-
-    def exporter(self) -> Exporter:
-        from .exporting import exporter
-
-        return exporter()
-
-    def respond(self) -> PipelineFunction:
-        from .exporting import respond
-
-        return respond
 
 
 TASK = AspectExtraction()

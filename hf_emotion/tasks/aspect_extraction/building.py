@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds and trains the model of terms of a recipe: the stock token classifier of transformers."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
@@ -40,7 +42,7 @@ def build(recipe: Recipe, names: list[str]) -> PreTrainedModel:
     return model
 
 
-def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, *_: Any) -> Prepared:
     names = label_names(splits["train"])
     tokenizer = base_tokenizer(recipe)
     model = build(recipe, names)

@@ -37,11 +37,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ...runtime.attribution import Explained, Merge
-    from ..base import Answer
     from ..corpus import Corpus
     from ..loading import CorpusSplit
-    from ..service import Service
 
 
 class AspectPredictor(LabelPredictor[list[AspectTerm]]):
@@ -207,11 +204,6 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: a term has one sentiment.")
 
-    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
-        from .showing import answer
-
-        return answer(self, lines, stream=stream, **options)
-
     def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
         """A file need not have every label of the model."""
         return {"labels": TASK.labels(self.labels)} if "labels" in corpus.options else {}
@@ -220,16 +212,6 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
         from .evaluating import evaluate_terms
 
         return evaluate_terms(self, of)
-
-    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        from .explaining import explain
-
-        return explain(self, text, merge, **options)
-
-    def service(self) -> Service:
-        from .service import service
-
-        return service(self)
 
 
 @dataclass(frozen=True)

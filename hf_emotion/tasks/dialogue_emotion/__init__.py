@@ -12,19 +12,12 @@ from ..base import ClassificationTask, FileColumns
 
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+    from datasets import Dataset
 
-    from ...recipes import Recipe
-    from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.remote import Client
-    from ..base import MainProcessFirst, PipelineFunction, Prepared
-    from ..cards import Card
-    from ..exporting import Exporter
     from .predictor import DialoguePredictor, OnnxDialogueClassifier
-    from .remote import RemotePredictor
 
 
-class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
+class DialogueEmotion(ClassificationTask):
     """The emotion of every turn of a dialogue."""
 
     name = "dialogue-emotion"
@@ -56,21 +49,6 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
         ]
         return [name for name, _ in turns], [text for _, text in turns]
 
-    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-        from .building import prepare
-
-        return prepare(recipe, splits, first)
-
-    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-        from .card import card
-
-        return card(recipe, report, best)
-
-    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> DialoguePredictor:
-        from .predictor import DialoguePredictor
-
-        return DialoguePredictor(model, tokenizer, **options)
-
     def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> DialoguePredictor:
         from .building import with_cached_vectors
 
@@ -80,21 +58,6 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
         from .predictor import OnnxDialogueClassifier
 
         return OnnxDialogueClassifier(folder)
-
-    def remote(self, client: Client, **options: Any) -> RemotePredictor:
-        from .remote import RemotePredictor
-
-        return RemotePredictor(client, **options)
-
-    def exporter(self) -> Exporter:
-        from .exporting import exporter
-
-        return exporter()
-
-    def respond(self) -> PipelineFunction:
-        from .exporting import respond
-
-        return respond
 
 
 TASK = DialogueEmotion()

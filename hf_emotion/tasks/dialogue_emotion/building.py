@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -214,7 +215,7 @@ def cached_vectors(
     return found["vector"].reshape(len(texts), -1), Unread(*(found[name] for name in Unread._fields))
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, *_: Any) -> Prepared:
     names = label_names(splits["train"])
     tokenizer = base_tokenizer(recipe)
     model = build_dialogue_model(recipe.base_model, recipe.model_config, tokenizer, names)

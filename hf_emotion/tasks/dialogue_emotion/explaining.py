@@ -51,9 +51,8 @@ def explain(
 
     inputs = to_tensors(pad_dialogues([encoded.vectors[own] for own in encoded.rows], encoded.speaker_ids), model)
     names = ["speaker_ids"] if config.num_speakers else []
-    embeds, *others = (
-        inputs[name][:1] for name in ("utterance_embeds", *names)
-    )  # (1, U, D), and with speakers (1, U)
+    # (1, U, D), and with speakers (1, U)
+    embeds, *others = (inputs[name][:1] for name in ("utterance_embeds", *names))
 
     def forward(embeds, *others):
         return model(utterance_embeds=embeds, **dict(zip(names, others, strict=True))).logits.float()

@@ -6,18 +6,13 @@ ONNX export of models of dialogues (a graph that encodes utterances, and one tha
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...runtime.graphs import write_graph
 from ...runtime.onnx import ENCODER
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
-from .predictor import DialoguePredictor, speaker_and_utterance
-
-
-if TYPE_CHECKING:
-    from datasets import Dataset
+from .predictor import DialoguePredictor, dialogues_of, speaker_and_utterance
 
 
 Turns = Sequence[tuple[str | None, str]]
@@ -42,10 +37,6 @@ def write(predictor: DialoguePredictor, folder: Path) -> list[Path]:
     encode = predictor.model.dialogue.encode_utterances
     encoder = write_graph(folder / ENCODER, predictor.model, lambda inputs: encode(**inputs), example, ["vectors"])
     return [*graphs, encoder]
-
-
-def dialogues_of(rows: "Dataset") -> list[Turns]:
-    return [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
 
 
 def dialogues_from(texts: list[str]) -> list[Turns]:

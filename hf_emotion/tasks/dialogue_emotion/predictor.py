@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ...runtime.attribution import Explained, Merge
     from ..base import Answer
     from ..corpus import Corpus
-    from ..service import Service
     from .streaming import DialogueStream
 
 
@@ -148,21 +147,17 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
 
     def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) for all turns of the rows of a corpus."""
-        turns = [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
-        probabilities, unread = self._probabilities(turns, progress)
+        probabilities, unread = self._probabilities(dialogues_of(rows), progress)
         self.warn_unread(unread.counts)
         return probabilities
-
-    def of_items(
-        self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
-    ) -> tuple[list[list[Label]], Unread]:
-        """The most probable label of each turn, or its `top_k` most probable ones, as {"label", "score"}; without warnings."""
-        return self.scored_items(dialogues, top_k)[:2]
 
     def scored_items(
         self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
     ) -> tuple[list[list[Label]], Unread, Scored]:
-        """As `of_items`, and for each turn the probabilities and decisions of all labels."""
+        """
+        The most probable label of each turn, or its `top_k` most probable ones, as {"label", "score"}; what the model cannot read; and for
+        each turn the probabilities and decisions of all labels.
+        """
         self.check_top_k(top_k)
         probabilities, unread = self._probabilities(dialogues)
         order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
@@ -243,11 +238,6 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
 
         return explain(self, text, **options)  # no words are split, so there is nothing to merge
 
-    def service(self) -> Service:
-        from .service import service
-
-        return service(self)
-
 
 @dataclass(frozen=True)
 class EncodedDialogues:
@@ -265,6 +255,11 @@ class EncodedDialogues:
     rows: list[np.ndarray]
     speaker_ids: list[list[int]] | None
     unread: Unread
+
+
+def dialogues_of(rows: Dataset) -> list[list[tuple[str, str]]]:
+    """The turns of the rows of a corpus."""
+    return [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
 
 
 def read_dialogues(dialogues: Sequence[Sequence[Any]]) -> list[list[tuple[str | None, str]]]:

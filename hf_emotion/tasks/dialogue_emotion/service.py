@@ -60,7 +60,7 @@ class DialogueRequest(Request):
 
 
 class TurnRequest(Request):
-    """The next turn of a conversation"""
+    """The next turn of a conversation."""
 
     session: Name | None = Field(None, description="As in the last answer. Default: a new conversation.")
     turn: Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]
@@ -117,7 +117,8 @@ def add(predictor: DialoguePredictor, sessions: Sessions, request: TurnRequest) 
             raise ValueError(f"the conversation has {MAX_TURNS} turns, the most: begin a new one without `session`.")
         answer, unread = stream.add_quietly((request.turn.speaker, request.turn.utterance))
     finally:
-        sessions[session] = time.monotonic(), stream
+        if stream.turns:  # not a new session whose first turn failed
+            sessions[session] = time.monotonic(), stream
         for oldest in list(sessions)[:-MOST_SESSIONS]:
             del sessions[oldest]
     (own,) = unread.each()

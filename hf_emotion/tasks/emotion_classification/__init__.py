@@ -16,13 +16,8 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Fields, Recipe
-    from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.remote import Client
-    from ..base import HeldOut, MainProcessFirst, PipelineFunction, Prepared
-    from ..cards import Card
-    from ..exporting import Exporter
-    from .predictor import Predictor
-    from .remote import RemotePredictor
+    from ...run_report import SeedRun
+    from ..base import HeldOut, Prepared
 
 
 # Fields of a recipe that are for labels.
@@ -38,7 +33,7 @@ OF_LABELS = (
 )
 
 
-class EmotionClassification(ClassificationTask["Predictor"]):
+class EmotionClassification(ClassificationTask):
     """Emotions of texts: one label or several for each, or a value for each of some names."""
 
     name = "emotion-classification"
@@ -96,11 +91,6 @@ class EmotionClassification(ClassificationTask["Predictor"]):
 
         return methods_of(recipe, train, self.model_types[:2])
 
-    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-        from .building import prepare
-
-        return prepare(recipe, splits, first)
-
     def finish(
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
@@ -112,31 +102,6 @@ class EmotionClassification(ClassificationTask["Predictor"]):
         from .values import held_out_values
 
         return finish_classifier(self, recipe, run, trainer, prepared, splits, folder, held_out_values)
-
-    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-        from .card import card
-
-        return card(recipe, report, best)
-
-    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> Predictor:
-        from .predictor import Predictor
-
-        return Predictor(model, tokenizer, **options)
-
-    def remote(self, client: Client, **options: Any) -> RemotePredictor:
-        from .remote import RemotePredictor
-
-        return RemotePredictor(client, **options)
-
-    def exporter(self) -> Exporter:
-        from .exporting import exporter
-
-        return exporter()
-
-    def respond(self) -> PipelineFunction:
-        from .exporting import respond
-
-        return respond
 
 
 TASK = EmotionClassification()

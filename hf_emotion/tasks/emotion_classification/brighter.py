@@ -41,9 +41,8 @@ DETECTED = {  # code -> the ISO 639-1 code that `runtime.languages` finds; the o
     **{"mar": "mr", "ptbr": "pt", "ptmz": "pt", "ron": "ro", "rus": "ru", "swa": "sw", "swe": "sv", "ukr": "uk"},
 }
 WITH_INTENSITIES = "amh arq chn deu eng esp hau ptbr ron rus ukr".split()
-PlainLanguage = Literal[
-    "chn", "deu", "eng", "esp", "fra", "ita", "jpn", "pol", "ptbr", "rus"
-]  # of the corpus `plain_sentences`
+# Of the corpus `plain_sentences`.
+PlainLanguage = Literal["chn", "deu", "eng", "esp", "fra", "ita", "jpn", "pol", "ptbr", "rus"]
 PARTS = dict(zip(SPLIT_STEMS, ("train", "dev", "test"), strict=True))
 
 

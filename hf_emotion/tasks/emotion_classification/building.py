@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
@@ -64,7 +65,7 @@ def over_base_model(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, model_type=general, model_config=fields)
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, *_: Any) -> Prepared:
     if has_targets(splits["train"]):
         refuse_fields_of_labels(recipe)
     for method in {"linear", "contrastive"} & set(recipe.few_shot or ()):

@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 
 from ... import metrics
-from ...data.votes import votes_of
 from ...metrics import PUBLISHED_THRESHOLD
 from ...runtime.classifying import label_names
 from ...runtime.plain import text_processing
@@ -42,13 +41,13 @@ def evaluate(predictor: Predictor, of: CorpusSplit, threshold: float | None = No
     probabilities = predictor.roll_up(own)[:, order]
     decisions = predictor.decide(own, predictor.thresholds_of(rows["text"]))[:, order]
     if gold.single_label:
-        result = result_of(of.dataset, gold, probabilities, names, votes=votes_of(rows))
+        result = result_of(of.dataset, gold, probabilities, names, rows)
         labelled = gold.labelled
         gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
     else:
         temperature = text_processing.temperature_of(predictor.model.config)
         threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
-        result = result_of(of.dataset, gold, probabilities, names, threshold, decisions, votes_of(rows), temperature)
+        result = result_of(of.dataset, gold, probabilities, names, rows, threshold, decisions, temperature)
     if predictor.abstention is not None:
         lost = metrics.row_losses(gold.values, decisions)
         result["abstention"] = metrics.answered(own.max(axis=1), lost, predictor.abstention)

@@ -130,7 +130,7 @@ def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
 # The functions of `Task` for `faithfulness`.
 
 
-def row_questions(rows: Dataset) -> list[Question]:
+def row_questions(predictor: Predictor, rows: Dataset) -> list[Question]:
     """One question per row."""
     return [Question(text) for text in rows["text"]]
 

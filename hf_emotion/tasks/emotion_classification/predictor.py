@@ -43,14 +43,10 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.onnx import OnnxClassifier
-    from ..base import Answer
     from ..classifier_evaluating import Evaluation
     from ..corpus import Corpus
     from ..loading import CorpusSplit
-    from ..service import Service
-    from ..text_explaining import Question
 
 Texts: TypeAlias = Sequence[str | None] | str
 logger = logging.getLogger(__name__)
@@ -171,9 +167,9 @@ class Predictor(LabelPredictor[list[Label]]):
 
     def fingerprint(self) -> str:
         own = super().fingerprint()
-        return (
-            own if self._groups is None else hashlib.sha256(f"{own}{self.labels}{self._groups}".encode()).hexdigest()
-        )
+        if self._groups is None:
+            return own
+        return hashlib.sha256(f"{own}{self.labels}{self._groups}".encode()).hexdigest()
 
     def use_taxonomy(self, taxonomy: str | Mapping[str, Sequence[str]]) -> None:
         """Roll the model's labels up into the groups of a taxonomy, or groups of one's own; ValueError where they do not fit the labels."""
@@ -306,10 +302,6 @@ class Predictor(LabelPredictor[list[Label]]):
         """(N, C) for the rows of a corpus."""
         return self.label_probabilities(rows["text"], progress)
 
-    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread]:
-        """As `predict`, for texts that are checked already, and without warnings."""
-        return self.scored_items(texts, top_k)[:2]
-
     def scored_items(
         self, texts: Sequence[str], top_k: int | None = None, progress: bool = False
     ) -> tuple[list[list[Label]], Unread, Scored]:
@@ -363,11 +355,6 @@ class Predictor(LabelPredictor[list[Label]]):
             return f"{self.max_length} tokens (`max_length`)"
         return f"{self.windows.most} windows of {self.max_length} tokens (`max_windows`)"
 
-    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
-        from .showing import answer
-
-        return answer(self, lines, stream=stream, **options)
-
     def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
         """A model trained on the groups of a taxonomy is measured on these groups; a file need not have every label of the model."""
         if "taxonomy" in corpus.options:
@@ -382,23 +369,3 @@ class Predictor(LabelPredictor[list[Label]]):
         from .evaluating import evaluate
 
         return evaluate(self, of, **settings)
-
-    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        from .explaining import explain
-
-        return explain(self, text, merge, **options)
-
-    def row_questions(self, rows: Dataset) -> list[Question]:
-        from .explaining import row_questions
-
-        return row_questions(rows)
-
-    def word_scores(self, reading: Reading, label: int, method: str) -> np.ndarray:
-        from .explaining import word_scores
-
-        return word_scores(self, reading, label, method)
-
-    def service(self) -> Service:
-        from .service import service
-
-        return service(self)

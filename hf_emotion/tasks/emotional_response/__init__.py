@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
@@ -14,17 +13,12 @@ from ..corpus import mark
 
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+    from datasets import Dataset
 
-    from ...recipes import Recipe
-    from ...run_report import Contexts, RunReport, SeedRun
-    from ..base import MainProcessFirst, PipelineFunction, Prepared, Table
-    from ..cards import Card
-    from ..exporting import Exporter
-    from .predictor import ReplyGenerator
+    from ..base import Table
 
 
-class EmotionalResponse(GenerationTask["ReplyGenerator"]):
+class EmotionalResponse(GenerationTask):
     """Replies to contexts in chosen emotions."""
 
     name = "emotional-response"
@@ -60,35 +54,10 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
 
         return mark(rows.remove_columns("context").rename_column("reply", "text"), GENERAL.name)
 
-    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-        from .building import prepare
-
-        return prepare(recipe, splits)
-
-    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-        from .card import card
-
-        return card(recipe, report, best)
-
-    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> ReplyGenerator:
-        from .predictor import ReplyGenerator
-
-        return ReplyGenerator(model, tokenizer, **options)
-
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .showing import figures
 
         return figures(result, dataset, split, all_figures)
-
-    def exporter(self) -> Exporter:
-        from .exporting import exporter
-
-        return exporter()
-
-    def respond(self) -> PipelineFunction:
-        from .exporting import respond
-
-        return respond
 
 
 TASK = EmotionalResponse()

@@ -179,7 +179,7 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
     return collate
 
 
-def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, *_: Any) -> Prepared:
     model, tokenizer = build_generator(recipe, splits["train"].features["labels"].names)
     encoded = {
         split: encode_replies(rows, tokenizer, model.config, recipe.max_length) for split, rows in splits.items()

@@ -7,7 +7,7 @@ logits of their tokens), and their Inference Endpoint.
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
@@ -20,10 +20,6 @@ from ...runtime.onnx import DECODER, ENCODER
 from ..checkpoints import load_any
 from ..exporting import Comparison, Exporter, least_and_most
 from .onnx_replies import OnnxReplyGenerator
-
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 
 NEW_TOKENS = 16  # number of tokens of each compared reply
@@ -39,7 +35,7 @@ def exporter() -> Exporter:
         works=works,
         timed=8,
         measured=False,
-        of_rows=contexts_of,
+        of_rows=lambda rows: list(dict.fromkeys(rows["context"])),
     )
 
 
@@ -53,10 +49,6 @@ class TorchReplies:
                 f"{checkpoint} is a language model, which is not exported here: fold it (hf-emotion fold)."
             )
         self.model, self.tokenizer = load_any(checkpoint)
-
-
-def contexts_of(rows: "Dataset") -> list[str]:
-    return list(dict.fromkeys(rows["context"]))
 
 
 def works(model: TorchReplies, exported: OnnxReplyGenerator, contexts: Sequence[str]) -> list[Callable[[], Any]]:
@@ -108,9 +100,8 @@ def write_graphs(model, folder: Path) -> list[Path]:
         cache, mask = EncoderDecoderCache(*caches), inputs["encoder_attention_mask"]
         hidden_states = decoder(
             input_ids=inputs["input_ids"],
-            encoder_hidden_states=mask[..., None].to(
-                decoder.dtype
-            ),  # the keys and values of the cross-attention are in the cache
+            # Not read: the keys and values of the cross-attention are in the cache.
+            encoder_hidden_states=mask[..., None].to(decoder.dtype),
             encoder_attention_mask=mask,
             modulation=inputs.get("modulation"),
             cache=cache,

@@ -38,10 +38,8 @@ from . import TASK
 
 
 if TYPE_CHECKING:
-    from ...runtime.attribution import Explained, Merge
     from ..corpus import Corpus
     from ..loading import CorpusSplit
-    from ..service import Service
     from .evaluating import ReplyEvaluation
 
 
@@ -288,16 +286,6 @@ class ReplyGenerator(AnyPredictor):
         from .evaluating import evaluate_replies
 
         return evaluate_replies(self, of.dataset, of.split, of.data_dir, of.options, **settings)
-
-    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        from .explaining import explain
-
-        return explain(self, text, merge, **options)
-
-    def service(self) -> Service:
-        from .service import service
-
-        return service(self)
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}

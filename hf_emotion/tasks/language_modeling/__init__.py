@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base import GenerationTask
 
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+    from datasets import Dataset
 
     from ...recipes import Fields, Recipe
-    from ...run_report import Contexts, RunReport, SeedRun
-    from ..base import MainProcessFirst, Prepared
-    from ..cards import Card
 
 
-class LanguageModeling(GenerationTask[Any]):
+class LanguageModeling(GenerationTask):
     """Language models of conversations, from which generators of replies start."""
 
     name = "language-modeling"
@@ -41,16 +37,6 @@ class LanguageModeling(GenerationTask[Any]):
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         # All blocks have the same length.
         return super().arguments(recipe, train) | {"train_sampling_strategy": "random"}
-
-    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-        from .building import prepare
-
-        return prepare(recipe, splits)
-
-    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-        from .card import card
-
-        return card(recipe, report, best)
 
 
 TASK = LanguageModeling()

@@ -2,6 +2,7 @@
 """Builds the language model of a recipe, and encodes conversations for its training."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from datasets import Dataset, DatasetDict
@@ -102,7 +103,7 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
     return {"input_ids": padded(ids, 0), "attention_mask": padded(mask, 0), "labels": padded(ids, -100)}
 
 
-def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, *_: Any) -> Prepared:
     model, tokenizer = build_language_model(recipe, splits["train"]["turns"])
     encoded = {split: encode_conversations(rows, tokenizer, recipe.max_length) for split, rows in splits.items()}
     return Prepared(

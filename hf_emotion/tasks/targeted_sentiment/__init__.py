@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
     from ...recipes import Fields, Recipe
     from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.remote import Client
-    from ..base import Guidance, MainProcessFirst, Part, PipelineFunction, Prepared
+    from ..base import Guidance, Part
     from ..cards import Card
-    from ..exporting import Exporter
-    from .predictor import TargetedPredictor
-    from .remote import RemotePredictor
 
 
 # Standard deviation of the new weights of CG-BERT and QACG-BERT on your own files. The paper's e⁻³, which the recipes and the
@@ -31,7 +27,7 @@ OWN_CONTEXT_INITIALIZER_RANGE = 0.01
 GUIDED, LABEL_AWARE = ("cg-bert", "qacg-bert"), ("label-aware-bert", "label-aware")
 
 
-class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
+class TargetedSentiment(ClassificationTask):
     """Sentiment towards the aspects of targets in texts."""
 
     name = "targeted-sentiment"
@@ -120,20 +116,10 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
 
         return parts(recipe, splits)
 
-    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-        from .building import prepare
-
-        return prepare(recipe, splits, first, part)
-
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
         return card(folder, recipe, report, best)
-
-    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> TargetedPredictor:
-        from .predictor import TargetedPredictor
-
-        return TargetedPredictor(model, tokenizer, **options)
 
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
@@ -173,21 +159,6 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         from .guidance import of_run
 
         return of_run(report)
-
-    def remote(self, client: Client, **options: Any) -> RemotePredictor:
-        from .remote import RemotePredictor
-
-        return RemotePredictor(client, **options)
-
-    def exporter(self) -> Exporter:
-        from .exporting import exporter
-
-        return exporter()
-
-    def respond(self) -> PipelineFunction:
-        from .exporting import respond
-
-        return respond
 
 
 TASK = TargetedSentiment()

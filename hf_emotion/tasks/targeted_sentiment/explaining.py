@@ -128,9 +128,8 @@ def _label_map(
 @torch.no_grad()
 def _label_attention(predictor: TargetedPredictor, reading: Reading, label: int) -> np.ndarray:
     """(1, L): the attention of a label for the aspect of the reading; for "none" the mean over the aspect's labels."""
-    found = to_numpy(
-        predictor.model(**reading.inputs).label_attentions[0]
-    )  # (V, L), or (1, L) if all labels share one
+    attentions = predictor.model(**reading.inputs).label_attentions
+    found = to_numpy(attentions[0])  # (V, L), or (1, L) if all labels share one
     if len(found) > 1:
         config = predictor.model.config
         aspects = len(config.aspects)
@@ -185,11 +184,7 @@ def _guided_maps(
     for name, scored in values.items():
         unit = "attention, summed over the queries"
         if name in gates:
-            unit = (
-                "gate of the word as query, mean over its pieces"
-                if name != "λ_K"
-                else "gate of the word as key, mean over its pieces"
-            )
+            unit = f"gate of the word as {'key' if name == 'λ_K' else 'query'}, mean over its pieces"
         elif quasi:
             unit += ", as a multiple of the context's largest value in the maps A_self, λ_A·A_quasi and their sum"
             if name == "A_quasi":
@@ -206,14 +201,11 @@ def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]
     """One question per row with an opinion."""
     names, (targets, aspects) = label_names(rows), context_names(rows)
     asked = rows.select([row for row, label in enumerate(rows["labels"]) if not is_none(names[label])])
+    config = predictor.model.config
+    of = [None] * len(asked) if targets is None else [targets[target] for target in asked["target"]]
     return [
-        _question(
-            predictor.model.config,
-            row["text"],
-            None if targets is None else targets[row["target"]],
-            aspects[row["aspect"]],
-        )
-        for row in asked
+        _question(config, text, target, aspects[aspect])
+        for text, target, aspect in zip(asked["text"], of, asked["aspect"], strict=True)
     ]
 
 

@@ -33,11 +33,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ...runtime.attribution import Explained, Merge, Reading
-    from ..base import Answer
     from ..corpus import Corpus
-    from ..service import Service
-    from ..text_explaining import Question
 
 # A question about a text: the text's number, the target (None if the model has only aspects) and the aspect.
 Pair = tuple[int, str | None, str]
@@ -169,9 +165,8 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
         pairs = list(zip(range(len(rows)), of, names, strict=True))
         texts = list(rows["text"])
-        if getattr(
-            self.model.config, "auxiliary_sentence", False
-        ):  # of terms, which are all one aspect, each row has its own
+        if getattr(self.model.config, "auxiliary_sentence", False):
+            # Terms are all one aspect, and each row has its own.
             asked = replace(self._rows(texts, pairs), auxiliaries=list(rows["auxiliary"]))
             probabilities, unread = row_probabilities(self, asked, progress)
         else:
@@ -182,17 +177,11 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         self.warn_unread(unread.counts)
         return probabilities
 
-    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread]:
-        """
-        For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read
-        of it; no labels if it names no target.
-        """
-        return self.scored_items(texts, top_k)[:2]
-
     def scored_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread, Scored]:
         """
-        As `of_items`, and for each text and each of `wide_labels` the most probable label and its probability; NaN and None for the
-        aspects of targets that the text does not name.
+        For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, none if it names no target; what the model
+        cannot read of it; and for each of `wide_labels` the most probable label and its probability, NaN and None for the aspects of
+        targets that the text does not name.
         """
         self.check_top_k(top_k)
         config = self.model.config
@@ -225,11 +214,6 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
 
-    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
-        from .showing import answer
-
-        return answer(self, lines, stream=stream, **options)
-
     def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
         """A file need not have every label, aspect and target of the model."""
         if "aspects" not in corpus.options:
@@ -237,26 +221,6 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         config = self.model.config
         options = {"labels": self.labels, "aspects": config.aspects}
         return options if config.targets is None else {**options, "target_column": "target", "targets": config.targets}
-
-    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        from .explaining import explain
-
-        return explain(self, text, merge, **options)
-
-    def row_questions(self, rows: Dataset) -> list[Question]:
-        from .explaining import row_questions
-
-        return row_questions(self, rows)
-
-    def word_scores(self, reading: Reading, label: int, method: str) -> np.ndarray:
-        from .explaining import word_scores
-
-        return word_scores(self, reading, label, method)
-
-    def service(self) -> Service:
-        from .service import service
-
-        return service(self)
 
     def _inputs(self, pairs: Sequence[Pair]) -> list[Pair]:
         """The pairs that the model reads: of one that answers for all aspects at once, each text and target with its first aspect."""

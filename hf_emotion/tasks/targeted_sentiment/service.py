@@ -8,13 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..results import Readable
-from ..service import Name, Request, Service, Texts, without_scores
+from ..service import Name, Request, Service, Texts, compute, without_scores
 from .predictor import TargetedPredictor
 from .results import Sentiment, SentimentResult
 from .showing import EXAMPLES, EXAMPLES_OF_TARGETS, page
-
-
-Found = tuple[list[Sentiment], Readable]  # of a text
 
 
 class SentimentRequest(Request):
@@ -53,13 +50,7 @@ def read(request: SentimentRequest) -> tuple[list[str], dict[str, Any]]:
     return request.inputs, {} if request.targets is None else {"targets": request.targets}
 
 
-def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[str] | None = None) -> list[Found]:
-    """The sentiments of each text, and what the model could not read in it, as `Unread.each` has it."""
-    results, unread = predictor.predict_quietly(texts, targets)
-    return list(zip(results, unread.each(), strict=True))
-
-
-def present(found: Sequence[Found], request: SentimentRequest) -> list[SentimentResult]:
+def present(found: Sequence[tuple[list[Sentiment], Readable]], request: SentimentRequest) -> list[SentimentResult]:
     return [
         {"sentiments": items if request.all_scores else without_scores(items), **unread} for items, unread in found
     ]

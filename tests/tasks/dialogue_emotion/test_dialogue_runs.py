@@ -26,12 +26,6 @@ from hf_emotion.tasks.loading import load_split
 
 pytest_plugins = ["toolkit_fixtures"]
 # The recipes of MELD.
-CONFIGS = {
-    "utterance": {"num_hidden_layers": 0, "num_attention_heads": 0, "positional_encoding": "none"},
-    "bilstm": {"num_attention_heads": 0, "positional_encoding": "none"},
-    "bilstm_attention": {"positional_encoding": "none"},
-    "bilstm_attention_pe": {},
-}
 TRAINED = ("utterance", "bilstm_attention_pe")
 # The first dialogues of the parts for evaluation are of 3, 4, 5, 2 and of 5, 2, 3 turns: in no order of length.
 PARTS = {"train": (16, 0), "dev": (6, 17), "test": (7, 23)}
@@ -114,7 +108,8 @@ def encoder_weights(run: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("kind", TRAINED)
 def test_a_run_of_a_packaged_recipe(runs, base_bert, meld, kind):
     config = AutoModelForTokenClassification.from_pretrained(runs[kind]).config
-    values = {"utterance_encoder": "model", "freeze_encoder": True, "utterance_size": 16, **CONFIGS[kind]}
+    values = {"utterance_encoder": "model", "freeze_encoder": True, "utterance_size": 16}
+    values |= hf_emotion.load_recipe(f"meld/{kind}").model_config
     assert values.items() <= config.to_dict().items() and config.encoder_config.model_type == "bert"
     expected, found = base_weights(base_bert), encoder_weights(runs[kind])
     assert found.keys() == expected.keys() and len(expected) > 20
@@ -195,23 +190,6 @@ class TestOtherForms:
         tokenizer = AutoTokenizer.from_pretrained(base_bert)
         model = building.build_dialogue_model(str(tmp_path), dict(WIDE), tokenizer, ["a", "b"])
         assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-
-    def test_gradient_accumulation_is_one_large_batch(self, base_bert, own_files, tmp_path, no_plots):
-        found = []
-        for batch, accumulation in ((16, 1), (2, 8)):
-            arguments = {
-                **{"num_train_epochs": 2, "per_device_train_batch_size": batch, "optim": "sgd", "weight_decay": 0.0},
-                **{"gradient_accumulation_steps": accumulation, "learning_rate": 0.1, "max_grad_norm": 0.0},
-                **{"lr_scheduler_type": "constant", "load_best_model_at_end": False, "logging_steps": 1},
-            }
-            config = {**WIDE, "attention_probs_dropout_prob": 0.0}
-            recipe = dialogue_recipe(base_bert, arguments, dataset="dialogue_files", model_config=config)
-            report = hf_emotion.train(recipe, tmp_path / f"run-{batch}", data_dir=own_files).to_dict()
-            losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
-            found.append((load_file(tmp_path / f"run-{batch}" / "model.safetensors"), losses))
-        (large, large_losses), (small, small_losses) = found
-        assert len(large_losses) == 2 and small_losses == pytest.approx(large_losses, rel=1e-3)
-        torch.testing.assert_close(small, large, rtol=1e-3, atol=1e-5)
 
 
 def test_four_classes(base_bert, meld, tmp_path):
@@ -421,17 +399,3 @@ def test_the_card(runs):
     assert "cut to 16 tokens for each utterance" in text and "English dialogues of this corpus" in text
     about = alone.split("# meld_utterance\n\n")[1].split("## Use")[0]
     assert "BiLSTM" not in about and "self-attention" not in about
-
-
-@pytest.mark.parametrize("corpus", ["meld", "emorynlp", "daily_dialog", "iemocap"])
-def test_recipes_of_a_corpus_differ_in_the_model_alone(corpus):
-    first, same = hf_emotion.load_recipe("meld/utterance"), ("training_arguments", "seeds", "early_stopping_patience")
-    for kind in CONFIGS if corpus != "iemocap" else TRAINED[-1:]:
-        recipe = hf_emotion.load_recipe(f"{corpus}/{kind}")
-        assert recipe.name == f"{corpus}_{kind}" and recipe.dataset == corpus
-        assert recipe.model_type == "dialogue-bilstm" and recipe.model_config == CONFIGS[kind]
-        assert recipe.dataset_options == ({"dedupe": True} if corpus == "daily_dialog" else {})
-        assert recipe.base_model == "sentence-transformers/all-MiniLM-L6-v2" and recipe.max_length == 128
-        assert all(getattr(recipe, name) == getattr(first, name) for name in same)
-        published = {"accuracy": 0.73, "macro_f1": 0.72, "weighted_f1": 0.72} if corpus == "iemocap" else {}
-        assert recipe.published == published

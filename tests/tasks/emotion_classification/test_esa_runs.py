@@ -13,25 +13,17 @@ from unittest.mock import Mock
 import numpy as np
 import pyarrow.parquet
 import pytest
+import toolkit_helpers as kit
 import torch
 from datasets import DatasetDict
 from hf_emotion.modeling import EmotionClassificationPipeline
 from hf_emotion.modeling.text_processing import TfidfGate, load_gate
 from model_cases import TINY_BERT, asymmetric_
-from toolkit_helpers import (
-    MAX_LENGTH,
-    assert_close,
-    recipe_for,
-    save_base_bert,
-    targeted_recipe,
-    torch_threads,
-    write_csv,
-)
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import hf_emotion.serving.bulk as bulk_module
 import hf_emotion.tasks.sequence_classification as building
-from hf_emotion import Predictor, load_dataset_for, load_recipe, train
+from hf_emotion import Predictor, load_dataset_for, train
 from hf_emotion.convert import bert_to_roberta
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.sequence_classification import build_classifier
@@ -93,7 +85,7 @@ def emotion6(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def base_roberta(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("base-roberta")
-    save_base_bert(folder / "tiny-bert")
+    kit.save_base_bert(folder / "tiny-bert")
     bert_to_roberta(folder / "tiny-bert", folder / "tiny-roberta")
     return folder / "tiny-roberta"
 
@@ -103,7 +95,7 @@ def esa_recipe(base: Path, arguments: dict | None = None, **changes):
     values = {"name": "esa", "dataset": "emotion6", "model_type": "roberta-esa", "train_fraction": 1}
     values |= {"dataset_options": {"dedupe": True, "oversample": True}}
     learning = {"num_train_epochs": 3, "learning_rate": 3e-3, **(arguments or {})}
-    return recipe_for(base, learning, **{**values, **changes}, model_config=config)
+    return kit.recipe_for(base, learning, **{**values, **changes}, model_config=config)
 
 
 KINDS = {
@@ -117,7 +109,7 @@ KINDS = {
 def gated_runs(tmp_path_factory, base_roberta, emotion6) -> dict[str, Path]:
     """Finished run folders: a stock model and ESA whose texts are filtered, and ESA whose embeddings are scaled."""
     folder = tmp_path_factory.mktemp("gated")
-    with torch_threads(1):
+    with kit.torch_threads(1):
         for name, changes in KINDS.items():
             recipe = esa_recipe(base_roberta, {"num_train_epochs": 4}, name=name, **changes)
             train(recipe, folder / name, data_dir=emotion6)
@@ -161,13 +153,13 @@ class TestOnePath:
     def test_predictions_of_the_run_are_those_of_the_predictor_and_of_a_path_by_hand(self, run, caplog):
         stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pydict()
         assert stored["split"] == ["validation"] * 20 + ["test"] * 21
-        found = Predictor(run, device="cpu", max_length=MAX_LENGTH).probabilities(HELD_OUT)
+        found = Predictor(run, device="cpu", max_length=kit.MAX_LENGTH).probabilities(HELD_OUT)
         np.testing.assert_allclose(found, np.array(stored["probabilities"]), atol=1e-5)
         model, tokenizer = AutoModelForSequenceClassification.from_pretrained(run), AutoTokenizer.from_pretrained(run)
         given = HELD_OUT if run.name == "esa_scale" else list(map(GATE.filter, HELD_OUT))
-        whole = np.array([len(tokenizer(text)["input_ids"]) <= MAX_LENGTH for text in given])
+        whole = np.array([len(tokenizer(text)["input_ids"]) <= kit.MAX_LENGTH for text in given])
         assert sum(whole) >= 40  # the other is read in windows
-        by_hand, options = [], {"return_tensors": "pt", "truncation": True, "max_length": MAX_LENGTH}
+        by_hand, options = [], {"return_tensors": "pt", "truncation": True, "max_length": kit.MAX_LENGTH}
         for text, read in zip(HELD_OUT, given, strict=True):
             inputs = tokenizer(read, return_offsets_mapping=True, **options)
             offsets = inputs.pop("offset_mapping")[0].tolist()
@@ -177,12 +169,14 @@ class TestOnePath:
                 by_hand.append((model(**inputs).logits[0] / model.config.calibration_temperature).softmax(-1).numpy())
         np.testing.assert_allclose(found[whole], np.stack(by_hand)[whole], atol=1e-5)
         with caplog.at_level(logging.WARNING):
-            Predictor(run, device="cpu", max_length=MAX_LENGTH, max_windows=1).probabilities(HELD_OUT)
+            Predictor(run, device="cpu", max_length=kit.MAX_LENGTH, max_windows=1).probabilities(HELD_OUT)
         # Words are removed before tokens are counted.
         assert ("1 of 41 texts are longer than 32 tokens" in caplog.text) == (not whole.all())
         # The gate matters, and rows differ: an order that is lost would show.
         model.config.tfidf_gating = "none"
-        assert np.abs(found - Predictor(model, tokenizer, max_length=MAX_LENGTH).probabilities(HELD_OUT)).max() > 0.02
+        assert (
+            np.abs(found - Predictor(model, tokenizer, max_length=kit.MAX_LENGTH).probabilities(HELD_OUT)).max() > 0.02
+        )
         assert found.std(axis=0).min() > 0.01
 
     @pytest.mark.parametrize("name", ["roberta_tfidf", "esa_scale"])
@@ -207,15 +201,8 @@ class TestOnePath:
         classify = pipeline(model=str(run), trust_remote_code=True, device="cpu")
         expected = Predictor(run, device="cpu")(texts, top_k=6)
         for batch_size in (1, 7):
-            assert_close(classify(texts, batch_size=batch_size, top_k=None), expected)
-        assert_close(classify(texts[:5], batch_size=3), [items[:1] for items in expected[:5]])
-
-    def test_padding_on_the_left(self, base_roberta):
-        tokenizer = AutoTokenizer.from_pretrained(base_roberta, padding_side="left")
-        batch = {"input_ids": [[2, 7, 8, 3], [2, 7, 3]], "token_gates": [[1.0, 0.25, 0.5, 1.0], [1.0, 0.75, 1.0]]}
-        padded = building.pad_rows(tokenizer, batch)
-        assert padded["attention_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
-        assert padded["token_gates"].tolist() == [[1.0, 0.25, 0.5, 1.0], [1.0, 1.0, 0.75, 1.0]]
+            kit.assert_close(classify(texts, batch_size=batch_size, top_k=None), expected)
+        kit.assert_close(classify(texts[:5], batch_size=3), [items[:1] for items in expected[:5]])
 
     def test_a_pipeline_of_objects_takes_the_gate(self, gated_runs):
         model = AutoModelForSequenceClassification.from_pretrained(gated_runs["esa_tfidf"])
@@ -241,7 +228,7 @@ class TestOnePath:
         assert again(LONG) == classify(LONG)
 
     def test_another_gate_is_another_job(self, gated_runs, tmp_path, monkeypatch):
-        source, output = write_csv(tmp_path / "in.csv", ["text"], [[LONG]]), tmp_path / "out.csv"
+        source, output = kit.write_csv(tmp_path / "in.csv", ["text"], [[LONG]]), tmp_path / "out.csv"
         run = gated_runs["esa_tfidf"]
         with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
             patch.setattr(bulk_module, "_merge", lambda *arguments: 1 / 0)
@@ -313,7 +300,7 @@ class TestRefused:
     def test_texts_with_aspects_are_not_filtered(self, aspect_bert, corpora, tmp_path):
         """Words that are removed could be the targets."""
         config = {"auxiliary_sentence": True, "tfidf_gating": "filter"}
-        recipe = targeted_recipe(aspect_bert, model_type=None, model_config=config)
+        recipe = kit.targeted_recipe(aspect_bert, model_type=None, model_config=config)
         with pytest.raises(ValueError, match=r"`model_config.tfidf_gating` must be one of \['none'\], got 'filter'"):
             train(recipe, tmp_path / "run", data_dir=corpora)
         assert not list(tmp_path.rglob("checkpoint-*"))
@@ -322,26 +309,6 @@ class TestRefused:
         message = "`base_model` .*'roberta-esa'.*'xlm-roberta'.*got one of 'bert': LabelAwareForSequence"
         with pytest.raises(ValueError, match=message):
             train(esa_recipe(base_bert), tmp_path / "run", data_dir=emotion6)
-
-
-RECIPES = {  # model type, gating, published figures
-    "roberta": (None, None, {}),
-    "roberta_tfidf": (None, "filter", {}),
-    "esa": ("roberta-esa", None, {"accuracy": 0.9835}),
-    "esa_tfidf": ("roberta-esa", "filter", {"accuracy": 0.9677, "weighted_f1": 0.97}),
-    "esa_tfidf_scale": ("roberta-esa", "scale", {}),
-}
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_as_published(name):
-    recipe, first = load_recipe(f"emotion6/{name}"), load_recipe("emotion6/esa")
-    found = (recipe.model_type, recipe.model_config.get("tfidf_gating"), recipe.published)
-    assert found == RECIPES[name] and recipe.name == f"emotion6_{name}"
-    assert recipe.base_model == "FacebookAI/roberta-base" and recipe.dataset == "emotion6"
-    assert recipe.dataset_options == {"dedupe": True, "oversample": True}
-    assert recipe.training_arguments == first.training_arguments and first.training_arguments["learning_rate"] == 1e-5
-    assert recipe.paper.startswith("Alqarni") and "s41598-025-99515-6" in recipe.paper
 
 
 def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, study, no_plots):

@@ -394,12 +394,6 @@ class TestFiles:
         rows = [{"text": "sun"}, {"text": "rain", "note": "keep me"}]
         assert through(predictor, rows, tmp_path / "out.parquet")[1]["note"] == "keep me"
 
-    def test_another_column(self, predictor, tmp_path):
-        rows = [{"comment": "sun", "text": ""}, {"comment": "rain day", "text": None}]
-        found = through(predictor, rows, tmp_path / "out.jsonl", text_column="comment", top_k=2)
-        expected = predictor(["sun", "rain day"], top_k=2)
-        assert [row["predicted_labels"] for row in found] == [[item["label"] for item in row] for row in expected]
-
     def test_progress(self, predictor, source, tmp_path, capsys, monkeypatch):
         predict_file(predictor, source, tmp_path / "no-terminal.csv")
         assert "/25" not in capsys.readouterr().err

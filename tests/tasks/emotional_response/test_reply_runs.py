@@ -36,7 +36,6 @@ from hf_emotion.tasks.emotional_response.building import build_generator, encode
 from hf_emotion.tasks.emotional_response.evaluating import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.tasks.language_modeling.building import build_language_model, train_tokenizer
-from hf_emotion.tasks.published import TABLES
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -459,12 +458,6 @@ class TestReplyGenerator:
         assert sharp(["the sun"] * 3, mixtures, **GREEDY) == expected and len(set(expected)) == 3
         assert sharp("the sun", mixtures[0], **GREEDY) == expected[:1]
         assert expected[2] == sharp("the sun", "anger", **GREEDY)[0]
-
-    def test_tokens_take_no_mixtures(self, sharp_tokens):
-        assert sharp_tokens("the sun", {"joy": 1.0}, **GREEDY) == sharp_tokens("the sun", "joy", **GREEDY)
-        for ask in (sharp_tokens, lambda c, e: sharp_tokens.token_losses([c], ["so sad"], [e])):
-            with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
-                ask("the sun", {"joy": 2.0})
 
     @pytest.mark.parametrize(
         ("contexts", "emotions", "message"),
@@ -912,20 +905,6 @@ def test_compare_says_that_there_is_nothing_to_compare(mod_run, argv):
 
 
 class TestRecipes:
-    CONFIGS = dict.fromkeys(("bert_mod_ln", "gpt2_mod_ln"), {"modulation": "replace"})
-    CONFIGS |= {"gpt2_mod_ln_residual": {"modulation": "residual"}}
-    CONFIGS |= dict.fromkeys(("gpt2_emotion_token", "gpt2_vanilla"), VANILLA)
-
-    @pytest.mark.parametrize("name", CONFIGS)
-    def test_generators_differ_in_the_model_alone(self, name):
-        recipe, first = (vars(hf_emotion.load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
-        own = "name description table_row published model_type model_config emotion_tokens base_model".split()
-        assert {key for key in recipe if recipe[key] != first[key]} <= set(own)
-        assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
-        assert recipe["emotion_tokens"] is (name == "gpt2_emotion_token")
-        assert recipe["dataset"] == "mojitalk" and recipe["dataset_options"] == {"dedupe": True}
-        assert recipe["table_row"] is None or recipe["table_row"] in TABLES["mod-ln"].published
-
     def test_words_for_the_emojis(self):
         words = hf_emotion.load_recipe("mojitalk/judge_a").label_texts
         assert set(words) == set(MOJITALK_EMOJIS) and len(set(words.values())) == 64

@@ -414,11 +414,6 @@ class TestPredictCommand:
 
 
 class TestEvaluate:
-    def test_the_figures_of_the_corpus(self, cg_run, cg, corpora):
-        report, found = kit.report_of(cg_run), evaluate(cg, "semeval2014", "validation", corpora)
-        assert found["rows"] == report["rows"]["validation"] and found["labels"] == list(report["class_counts"])
-        kit.assert_close(found["metrics"]["argmax"], report["runs"][0]["validation"]["argmax"], abs=1e-6)
-
     def test_the_table(self, places_run, places):
         options = ("--dataset", "aspect_files", "--data-dir", places, "--option", "target_column=target", "--all")
         rows = kit.cells(kit.invoke("evaluate", places_run, *options))
