@@ -12,7 +12,6 @@ annotated in the language. Runs of intensities give Pearson's r, the mean over t
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,10 +19,9 @@ import numpy as np
 import pyarrow.parquet
 import typer
 
-from benchmarks.measuring import recorded
+from benchmarks.measuring import put, seconds
 from benchmarks.study.languages import plain as right_sentences
 from hf_emotion import Predictor, metrics
-from hf_emotion.io.files import write_json
 from hf_emotion.reports.finished_runs import Predictions, read_predictions
 from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.ready import ADAPTER, PLACE, ReadyModel, for_prediction
@@ -31,7 +29,7 @@ from hf_emotion.tasks.loading import load_split
 
 
 app = typer.Typer(help="Figures of runs on BRIGHTER.")
-Output = Annotated[Path, typer.Option("--output", "-o")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="JSON file; its other entries stay")]
 VALUES = ("pearson", "ccc", "mae")
 
 
@@ -69,57 +67,39 @@ def _kept(kinds: dict[str, dict]) -> dict[str, dict]:
 
 @app.command()
 def languages(runs: list[Path], output: Output) -> None:
-    """Measure finished runs in each of their languages; entries of other runs stay in the file."""
-    found = recorded(output)
+    """Measure finished runs in each of their languages."""
     for run in runs:
         report, values = RunReport.read(run), (run / "values.parquet").is_file()
         own = of_values(run) if values else of_labels(run, report)
-        measured = VALUES if values else ("common", "own", "fixed")
-        if not own:  # Spanish has no public test labels
-            measured = ()
-        found[run.name] = {
-            "base_model": report.base_model,
-            "train_rows": report.rows["train"],
-            "seeds": len(report.runs),
-            "best_dev_metric": report.best.best_dev_metric,
-            "over_seeds": {split: _kept(kinds) for split, kinds in report.summary.items()},
-            "mean": {metric: float(np.mean([each[metric] for each in own.values()])) for metric in measured},
-            "languages": own,
-        }
-        print(run.name, json.dumps(found[run.name], indent=1))
-    write_json(output, found)
+        # Spanish has no public test labels.
+        measured = () if not own else VALUES if values else ("common", "own", "fixed")
+        found = {"base_model": report.base_model, "train_rows": report.rows["train"], "seeds": len(report.runs)}
+        found["best_dev_metric"] = report.best.best_dev_metric
+        found["over_seeds"] = {split: _kept(kinds) for split, kinds in report.summary.items()}
+        found["mean"] = {metric: float(np.mean([each[metric] for each in own.values()])) for metric in measured}
+        put(output, run.name, found | {"languages": own})
 
 
 @app.command()
 def plain(model: str, output: Output, taxonomy: str | None = None) -> None:
-    """How many of the packaged plain sentences of each language a model has right; entries of other models stay in the file."""
-    found = recorded(output) | {model: right_sentences(Predictor(model, taxonomy=taxonomy))}
-    print(json.dumps(found[model], indent=1))
-    write_json(output, found)
+    """How many of the packaged plain sentences of each language a model has right."""
+    put(output, model, right_sentences(Predictor(model, taxonomy=taxonomy)))
 
 
 @app.command()
 def speed(model: str, output: Output) -> None:
     """The size of a packaged ready model and of its encoder in the cache, the first answer of `predict`, and texts per second."""
-    files = [*ReadyModel(PLACE / model).folder.iterdir()]
-    folder, begin = Path(for_prediction(model)), time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "hf_emotion", "predict", model, "Was für ein Tag!"], check=True, capture_output=True
+    files, cached = (
+        {path.name: path.stat().st_size / 1e6 for path in folder.iterdir()}
+        for folder in (ReadyModel(PLACE / model).folder, Path(for_prediction(model)))
     )
-    first = time.perf_counter() - begin
+    command = [sys.executable, "-m", "hf_emotion", "predict", model, "Was für ein Tag!"]
+    first = seconds(lambda: subprocess.run(command, check=True, capture_output=True))
     predictor, texts = Predictor(model), [*load_split("plain_sentences", "train")["text"]]
     predictor(texts[:50])
-    begin = time.perf_counter()
-    predictor(texts)
-    found = {
-        "megabytes": sum(path.stat().st_size for path in files) / 1e6,
-        "adapter_megabytes": next(path for path in files if path.name == ADAPTER).stat().st_size / 1e6,
-        "cache_megabytes": sum(path.stat().st_size for path in folder.iterdir()) / 1e6,
-        "first_answer_seconds": first,
-        "texts_per_second": len(texts) / (time.perf_counter() - begin),
-    }
-    print(found)
-    write_json(output, {model: found})
+    found = {"megabytes": sum(files.values()), "adapter_megabytes": files[ADAPTER]}
+    found |= {"cache_megabytes": sum(cached.values()), "first_answer_seconds": first}
+    put(output, model, found | {"texts_per_second": len(texts) / seconds(lambda: predictor(texts))})
 
 
 if __name__ == "__main__":

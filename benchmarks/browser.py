@@ -6,21 +6,21 @@ Python's over the texts of a corpus. Needs playwright and Chromium.
     python -m benchmarks.browser goemotions FOLDER --dataset goemotions --data-dir DATA --output benchmarks/browser.json
 """
 
-import argparse
 import functools
 import gzip
 import http.server
-import json
 import os
 import shutil
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import psutil
+import typer
 from playwright.sync_api import sync_playwright
 
-from benchmarks.measuring import machine, recorded, seconds
+from benchmarks.measuring import machine, put, recorded, seconds
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -76,28 +76,26 @@ def compared(answers: list, expected: list) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def main(
+    model: str,
+    folder: Path,
+    dataset: str = "goemotions",
+    data_dir: Path | None = None,
+    rows: Annotated[int | None, typer.Option(help="the first ones of the test part")] = None,
+    output: Path | None = None,
+) -> None:
+    """Measure a page. (The peers' browser has no more of ours than the server above.)"""
     from hf_emotion.inference import load_predictor
-    from hf_emotion.io.files import write_json
     from hf_emotion.runtime.onnx import MODEL
     from hf_emotion.runtime.ready import for_prediction
     from hf_emotion.tasks.loading import load_split
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--dataset", default="goemotions")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--data-dir")
-    parser.add_argument("--rows", type=int, help="the first rows alone")
-    parser.add_argument("--output", type=Path)
-    arguments = parser.parse_args()
-    texts = list(load_split(arguments.dataset, arguments.split, arguments.data_dir)["text"])[: arguments.rows]
-    facts = recorded(arguments.folder / "model.json")
+    texts = list(load_split(dataset, "test", data_dir)["text"])[:rows]
+    facts = recorded(folder / "model.json")
     found = {"texts": len(texts), "storage": facts["storage"], **machine(1), "load": os.getloadavg()[0]}
     found["percent_same_labels_on_validation"] = {name: 100 * share for name, share in facts["agreement"].items()}
     with sync_playwright() as start:
-        server, tab, address = opened(start, arguments.folder)
+        server, tab, address = opened(start, folder)
         browser, complaints, answers = tab.context.browser, [], []
         tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         ready, predict = tab.locator("#ask:enabled").wait_for, "(texts) => model.predict(texts)"
@@ -110,9 +108,8 @@ def main() -> None:
         heap = tab.context.new_cdp_session(tab).send("Runtime.getHeapUsage")
         found["megabytes_of_page_heap"] = heap["usedSize"] / 1e6
         processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-        statistics = [Path(f"/proc/{one['id']}/statm") for one in processes if one["type"] == "renderer"]
-        pages = sum(int(file.read_text().split()[1]) for file in statistics)
-        found["megabytes_of_memory"] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        renderers = (psutil.Process(one["id"]) for one in processes if one["type"] == "renderer")
+        found["megabytes_of_memory"] = sum(one.memory_info().rss for one in renderers) / 1e6
         server.shutdown()
         server.server_close()
         tab.reload()
@@ -121,14 +118,12 @@ def main() -> None:
         found["complaints_of_console"] = [one for one in complaints if "Failed to load resource" not in one]
         browser.close()
     with tempfile.TemporaryDirectory() as temporary:  # the page's graph in Python
-        same = shutil.copytree(for_prediction(arguments.model), Path(temporary, "same"))
-        (same / MODEL).write_bytes(gzip.decompress((arguments.folder / "model.onnx.gz").read_bytes()))
-        for name, source in (("python", arguments.model), ("same_graph_in_python", same)):
+        same = shutil.copytree(for_prediction(model), Path(temporary, "same"))
+        (same / MODEL).write_bytes(gzip.decompress((folder / "model.onnx.gz").read_bytes()))
+        for name, source in (("python", model), ("same_graph_in_python", same)):
             found[name] = compared(answers, load_predictor(source)(texts))
-    print(json.dumps(found, indent=1))
-    if arguments.output:
-        write_json(arguments.output, recorded(arguments.output) | {f"{arguments.model}, {arguments.dataset}": found})
+    put(output, f"{model}, {dataset}", found)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,7 +6,6 @@ far a score of a text moves between the text alone and beside others.
     python -m benchmarks.exports goemotions --dataset goemotions --data-dir DATA --output benchmarks/exports.json
 """
 
-import argparse
 import logging
 import statistics
 import tempfile
@@ -15,38 +14,30 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import typer
 
-from benchmarks.measuring import machine, recorded
+from benchmarks.measuring import machine, put
+from hf_emotion.inference import load_predictor
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runtime.onnx import MODEL
+from hf_emotion.runtime.ready import with_weights
+from hf_emotion.tasks.loading import load_split
 
 
 ALONE, TIMED, ROUNDS = 300, 300, 7  # texts, texts, rounds
 
 
-def main() -> None:
-    from hf_emotion.inference import load_predictor
-    from hf_emotion.io.files import write_json
-    from hf_emotion.publishing.export import export_onnx
-    from hf_emotion.runs.evaluate import evaluate
-    from hf_emotion.runtime.onnx import MODEL
-    from hf_emotion.runtime.ready import with_weights
-    from hf_emotion.tasks.loading import load_split
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("--dataset", default="goemotions")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--data-dir")
-    parser.add_argument("--output", type=Path)
-    arguments = parser.parse_args()
+def main(model: str, dataset: str = "goemotions", data_dir: Path | None = None, output: Path | None = None) -> None:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
-    texts = list(load_split(arguments.dataset, arguments.split, arguments.data_dir)["text"])[:TIMED]
+    texts = list(load_split(dataset, "test", data_dir)["text"])[:TIMED]
     found: dict = {"timed_texts": TIMED, "alone_texts": ALONE, "rounds": ROUNDS, **machine(1), "exports": {}}
     with tempfile.TemporaryDirectory() as temporary:
         folders = {name: Path(temporary, name) for name in ("float32", "int8", "uint8")}
         for name, folder in folders.items():
-            export_onnx(arguments.model, folder, None if name == "float32" else name, texts[:64])  # type: ignore[arg-type]
-        weights = with_weights(arguments.model)
+            export_onnx(model, folder, None if name == "float32" else name, texts[:64])  # type: ignore[arg-type]
+        weights = with_weights(model)
         predictors = {"torch": load_predictor(weights), "bfloat16": load_predictor(weights, dtype="bfloat16")}
         predictors |= {name: load_predictor(folder) for name, folder in folders.items()}
         encoded = {name: predictor.encode(texts) for name, predictor in predictors.items()}
@@ -59,24 +50,21 @@ def main() -> None:
         for name, predictor in predictors.items():
             together = predictor.probabilities(texts[:ALONE])
             alone = np.concatenate([predictor.probabilities([text]) for text in texts[:ALONE]])
-            metrics = evaluate(predictor, arguments.dataset, arguments.split, arguments.data_dir)["metrics"]
-            ratios = {
-                other: [b / a for a, b in zip(seconds[name][1:], seconds[other][1:], strict=True)]
-                for other in ("torch", "float32")
-            }
+            metrics = evaluate(predictor, dataset, "test", data_dir)["metrics"]
+            both = {other: zip(seconds[name][1:], seconds[other][1:], strict=True) for other in ("torch", "float32")}
+            ratios = {other: [b / a for a, b in pairs] for other, pairs in both.items()}
+            took = statistics.median(seconds[name][1:])
             found["exports"][name] = {
-                "seconds": statistics.median(seconds[name][1:]),
-                "texts_per_second": TIMED / statistics.median(seconds[name][1:]),
+                "seconds": took,
+                "texts_per_second": TIMED / took,
                 "times_as_fast_as": {other: statistics.median(values) for other, values in ratios.items()},
                 "quartiles": {other: statistics.quantiles(values, n=4)[::2] for other, values in ratios.items()},
                 "max_score_change": float(np.abs(together - alone).max()),
                 "macro_f1": {decision: values["macro_f1"] for decision, values in metrics.items()},
                 "megabytes": (folders[name] / MODEL).stat().st_size / 1e6 if name in folders else 0.0,
             }
-            print(name, found["exports"][name], flush=True)
-    if arguments.output:
-        write_json(arguments.output, recorded(arguments.output) | {f"{arguments.model}, {arguments.dataset}": found})
+    put(output, f"{model}, {dataset}", found)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

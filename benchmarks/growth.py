@@ -7,23 +7,22 @@ beside a peer from benchmarks/results.json. "× linear": the time over that of t
     python -m benchmarks.growth labels tokens aspects turns clients --pairs 5 --output benchmarks/results.json
 """
 
-import argparse
-import asyncio
 import itertools
-import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import torch
+import typer
 
 from benchmarks.measuring import interleaved, keep, machine, ratio, recorded, result
-from benchmarks.peers import Server, load, started
+from benchmarks.peers import Server, started
 from benchmarks.predicting import WORDS, save_untrained, small_model, synthetic_texts, write_texts
 from benchmarks.training import inputs_for, pair, step_of
 from hf_emotion import Predictor
@@ -79,12 +78,10 @@ def sweeps(folder: Path, closing: ExitStack) -> dict[str, tuple[list[int], Calla
 
     def clients(number: int) -> Timed:
         """256 texts, each a request, from clients that wait for their answers, to a service of the ready model goemotions."""
-        server = Server(
-            "ours", [sys.executable, "-m", "hf_emotion", "serve", "goemotions", "--log", "errors", "--port"]
-        )
+        words = "-m hf_emotion serve goemotions --log errors --port"
+        server = Server([sys.executable, *words.split()])
         closing.enter_context(started(server, torch.get_num_threads()))
-        bodies = [json.dumps(server.body(text)).encode() for text in synthetic_texts(256)]
-        return "service", [lambda: asyncio.run(load(server.port, server.route, bodies, number, 0))]
+        return "service", [partial(server.load, synthetic_texts(256), number, 0)]
 
     def file(rows: int, *options: str) -> Timed:
         """`predict --input` with a small model, in a process of its own."""
@@ -111,42 +108,35 @@ def sweeps(folder: Path, closing: ExitStack) -> dict[str, tuple[list[int], Calla
     }
 
 
-def to_linear(rows: Sequence[dict], times: float) -> float:
-    """The last row's seconds to those of so many times the first one's."""
-    first, last = (row.get("ours", row["median"]) for row in (rows[0], rows[-1]))
-    print(f"  {last / first / times:.2f} × linear")
-    return last / first / times
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", nargs="*", choices=[[], *sweeps(Path(), ExitStack())], help="default: all")
-    parser.add_argument("--values", type=int, nargs="+", help="instead of those of the sweep")
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", type=Path, help="results.json, whose rows of other sweeps stay")
-    arguments = parser.parse_args(argv)
-    torch.set_num_threads(arguments.threads)
-    found = recorded(arguments.output)
-    with tempfile.TemporaryDirectory() as name, ExitStack() as closing:
-        known = sweeps(Path(name), closing)
-        for sweep in arguments.sweeps or known:
-            values, timed_at = known[sweep]
+def main(
+    names: Annotated[list[str] | None, typer.Argument(metavar="SWEEP...", help="default: all")] = None,
+    values: Annotated[list[int] | None, typer.Option(help="instead of those of the sweep")] = None,
+    pairs: int = 5,
+    threads: int = 2,
+    output: Annotated[Path | None, typer.Option(help="results.json, whose rows of other sweeps stay")] = None,
+) -> None:
+    torch.set_num_threads(threads)
+    found = recorded(output)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
+        known = sweeps(Path(folder), closing)
+        for sweep in names or known:
+            own_values, timed_at = known[sweep]
             rows: list[dict] = []
-            for value in arguments.values or values:
+            for value in values or own_values:
                 what, actions = timed_at(value)
                 training = len(actions) == 2
                 warm_up = int(sweep not in ("file", "workers"))  # each of them is a process of its own
-                times = interleaved(actions, arguments.pairs, warm_up, keep_memory=training)
+                times = interleaved(actions, pairs, warm_up, keep_memory=training)
                 work = f"{sweep} {value}: {what}"
                 rows.append(ratio("growth", work, *times) if training else result("growth", work, *times, unit="s"))
-                rows[-1]["to_linear"] = to_linear(rows, value / (arguments.values or values)[0])
+                first, last = (row.get("ours", row["median"]) for row in (rows[0], rows[-1]))
+                rows[-1]["to_linear"] = last / first / (value / (values or own_values)[0])
+                print(f"  {rows[-1]['to_linear']:.2f} × linear")
                 closing.close()  # a service
-            own = {"machine": machine(arguments.threads), "rows": rows}
-            keep(found, f"growth.py {sweep} --pairs {arguments.pairs}", own)
-            if arguments.output is not None:
-                write_json(arguments.output, found)
+            keep(found, f"growth.py {sweep} --pairs {pairs}", {"machine": machine(threads), "rows": rows})
+            if output is not None:
+                write_json(output, found)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

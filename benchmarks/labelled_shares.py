@@ -39,26 +39,18 @@ CORPORA: dict[str, tuple[str, dict[str, Any]]] = {
     "emotion6": ("validation", {}),
 }
 LABELLED, DRAWS, GROUPS, TILT, MOST = (50, 100, 200, 400), 200, 4, 0.7, 0.7
-FIGURES = ("error", "coverage", "width", "least")
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def predictions(name: str, folder: Path, data_dir: Path | None) -> dict[str, np.ndarray]:
-    """Names of the shared labels, gold labels (N, L), and probabilities (N, C) of the model's C labels, kept in the folder."""
-    path = folder / f"{name}.npz"
+def predictions(name: str, data_dir: Path | None) -> dict[str, Any]:
+    """Names of the shared labels, gold labels (N, L), and probabilities and decisions (N, C) of the model's C labels."""
     part, options = CORPORA[name]
-    if not path.is_file():
-        predictor, rows = load_predictor(MODEL), load_split(name, part, data_dir, **options)
-        names = label_names(rows)
-        found = {"labels": [label for label in predictor.labels if label in names]}
-        found["gold"] = gold_of(rows).has(len(names))[:, [names.index(label) for label in found["labels"]]]
-        found["probabilities"] = predictor.label_probabilities(list(rows["text"]), progress=True)
-        found["decisions"] = predictor.decide(found["probabilities"])
-        found["all_labels"] = predictor.labels
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **found)
-    with np.load(path) as kept:
-        return dict(kept)
+    predictor, rows = load_predictor(MODEL), load_split(name, part, data_dir, **options)
+    names, found = label_names(rows), {"all_labels": predictor.labels}
+    found["labels"] = [label for label in predictor.labels if label in names]
+    found["gold"] = gold_of(rows).has(len(names))[:, [names.index(label) for label in found["labels"]]]
+    found["probabilities"] = predictor.label_probabilities(list(rows["text"]), progress=True)
+    return found | {"decisions": predictor.decide(found["probabilities"])}
 
 
 def wilson(share: np.ndarray, rows: np.ndarray | float) -> Found:
@@ -78,11 +70,8 @@ def figures(found: Found, truth: np.ndarray) -> dict[str, np.ndarray]:
     """Of each label (means over groups)."""
     share, low, high = found
     inside = (low <= truth + 1e-9) & (truth <= high + 1e-9)
-    return {
-        "error": abs(share - truth).mean(axis=0),
-        "coverage": inside.mean(axis=0),
-        "width": (high - low).mean(axis=0),
-    }
+    each = {"error": abs(share - truth), "coverage": inside, "width": high - low}
+    return {name: values.mean(axis=0) for name, values in each.items()}
 
 
 def over_draws(draws: list[dict[str, np.ndarray]]) -> dict[str, float]:
@@ -91,76 +80,64 @@ def over_draws(draws: list[dict[str, np.ndarray]]) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in means.items()} | {"least": float(min(means["coverage"]))}
 
 
-def measure(kept: dict[str, np.ndarray], counts: ValidationCounts) -> dict[str, Any]:
+def measure(kept: dict[str, Any], counts: ValidationCounts) -> dict[str, Any]:
     names, generator = list(kept["all_labels"]), np.random.default_rng(0)
-    own, order = (
-        [list(where).index(label) for label in of] for where, of in ((names, kept["labels"]), (names, counts.labels))
+    own, order, columns = (
+        [list(where).index(label) for label in of]
+        for where, of in ((names, kept["labels"]), (names, counts.labels), (counts.labels, kept["labels"]))
     )
     gold, scores, chosen = kept["gold"].astype(float), kept["probabilities"].astype(float), kept["decisions"]
     groups = in_groups(gold, generator)
-    tables = [np.ones(len(gold), bool), *(groups == group for group in range(GROUPS))]
+    members = [np.flatnonzero(groups == group) for group in range(GROUPS)]
+    tables = [np.arange(len(gold)), *members]
     truth = np.array([gold[table].mean(axis=0) for table in tables])
 
-    def observed(table: np.ndarray, columns: list[int], decisions: bool = False) -> Observed:
-        p = chosen[table][:, columns] if decisions else scores[table][:, columns]
-        return Observed(len(p), chosen[table][:, columns].sum(axis=0), p.sum(axis=0), (p**2).sum(axis=0))
+    def observed(table: np.ndarray, labels: list[int], values: np.ndarray) -> Observed:
+        p = values[table][:, labels]
+        return Observed(len(p), chosen[table][:, labels].sum(axis=0), p.sum(axis=0), (p**2).sum(axis=0))
 
     def counted(method: str) -> Found:
-        columns = [counts.labels.index(label) for label in kept["labels"]]
-        samples = [estimates(observed(table, order), counts, method, i)[:, columns] for i, table in enumerate(tables)]
-        ends = [interval(one) for one in samples]
-        return tuple(map(np.array, ([one[0] for one in samples], *zip(*ends, strict=True))))
+        seen = (observed(table, order, scores) for table in tables)
+        samples = [estimates(one, counts, method, i)[:, columns] for i, one in enumerate(seen)]
+        ends = zip(*map(interval, samples), strict=True)
+        return tuple(map(np.array, ([one[0] for one in samples], *ends)))
 
-    parts = {"whole": slice(0, 1), "groups": slice(1, None)}
-    fixed = {name: counted(method) for name, method in (("plain", "plain"), ("model", "probabilistic"))}
+    fixed = {"plain": counted("plain"), "model": counted("probabilistic")}
     result: dict[str, Any] = {}
-    for rows in LABELLED:
-        if rows > MOST * len(gold):
-            continue
-        found: dict[tuple[str, str], list] = {}
+    for rows in (rows for rows in LABELLED if rows <= MOST * len(gold)):
+        found: dict[str, dict[str, list]] = {"whole": {}, "groups": {}}
         for _ in range(DRAWS):
-            members = [np.flatnonzero(groups == group) for group in range(GROUPS)]
-            counts_of = [min(-(-rows // GROUPS), len(own_rows)) for own_rows in members]
+            counts_of = [min(-(-rows // GROUPS), len(member)) for member in members]
             drawn = [generator.choice(m, k, replace=False) for m, k in zip(members, counts_of, strict=True)]
             picked, place = np.concatenate(drawn), np.repeat(np.arange(GROUPS), counts_of)
             weights = np.repeat([len(m) / k for m, k in zip(members, counts_of, strict=True)], counts_of)
             shares = weights / weights.sum()
             alone = np.array([shares @ gold[picked], *(gold[some].mean(axis=0) for some in drawn)])
-            methods = {
-                **fixed,
-                "labelled": wilson(alone, np.array([[1 / (shares @ shares)], *([k] for k in counts_of)])),
-            }
-            for name, values, decisions in (("powered", scores, False), ("powered_decisions", chosen, True)):
-                seen = [observed(table, own, decisions) for table in tables]
+            sizes = np.array([[1 / (shares @ shares)], *([k] for k in counts_of)])
+            methods = {**fixed, "labelled": wilson(alone, sizes)}
+            for name, values in (("powered", scores), ("powered_decisions", chosen)):
+                seen = [observed(table, own, values) for table in tables]
                 power = PredictionPowered(gold[picked], values[picked][:, own].astype(float), weights, place, seen[0])
                 both = (power.whole, power.of(seen[1:], place, power.whole))
-                methods[name] = tuple(
-                    np.vstack([getattr(one, key) for one in both]) for key in ("share", "low", "high")
-                )
+                ends = ("share", "low", "high")
+                methods[name] = tuple(np.vstack([getattr(one, end) for one in both]) for end in ends)
             for name, estimated in methods.items():
-                for part, which in parts.items():
+                for part, which in (("whole", slice(0, 1)), ("groups", slice(1, None))):
                     cut = tuple(values[which] for values in estimated)
-                    found.setdefault((part, name), []).append(figures(cut, truth[which]))
-        result[str(rows)] = {part: {name: over_draws(found[part, name]) for name in methods} for part in parts}
-    spread = float(truth[1:].std(axis=0).mean())
-    return {
-        "rows": len(gold),
-        "labels": len(own),
-        "share": float(truth[0].mean()),
-        "spread": spread,
-        "labelled": result,
-    }
+                    found[part].setdefault(name, []).append(figures(cut, truth[which]))
+        result[str(rows)] = {part: {name: over_draws(of) for name, of in one.items()} for part, one in found.items()}
+    facts = {"rows": len(gold), "labels": len(own), "share": float(truth[0].mean())}
+    return facts | {"spread": float(truth[1:].std(axis=0).mean()), "labelled": result}
 
 
 def main(
     output: Annotated[Path, typer.Option("--output", "-o")] = Path("benchmarks/labelled_shares.json"),
     data_dir: DataDir = None,
-    folder: Annotated[Path, typer.Option(help="Keeps the predictions.")] = Path("build/labelled_shares"),
 ) -> None:
     """Measure all corpora."""
     counts = validation_counts(MODEL)
     assert counts is not None
-    write_json(output, {name: measure(predictions(name, folder, data_dir), counts) for name in CORPORA})
+    write_json(output, {name: measure(predictions(name, data_dir), counts) for name in CORPORA})
 
 
 if __name__ == "__main__":

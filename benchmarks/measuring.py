@@ -12,14 +12,14 @@ import os
 import platform
 import re
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from hf_emotion.io.files import write_json
 
 
 PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
@@ -28,6 +28,13 @@ PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
 def recorded(path: Path | None) -> Any:
     """What a benchmark wrote into its JSON file before; {} if there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
+
+
+def put(path: Path | None, name: str, found: Any) -> None:
+    """Print what was measured, and put it into a JSON file, whose other entries stay."""
+    print(name, json.dumps(found, indent=1), flush=True)
+    if path is not None:
+        write_json(path, {**recorded(path), name: found})
 
 
 def keep(found: dict[str, Any], command: str, own: dict[str, Any]) -> None:
@@ -109,17 +116,15 @@ def figure(row: dict) -> str:
     return f"{row['median']:.{digits}f}{unit}{quartiles}"
 
 
-# A process inherits the peak memory of its parent, so a small process must stand between.
-_STARTER = """
-import resource, subprocess, sys
-code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(code)
-"""
+def shares_of_peak(
+    action: Callable, operations: float, pairs: int, dtype: Any, device="cpu", edge=2048
+) -> list[float]:
+    """Operations per second of an action of so many, to those of one large matrix product."""
+    import torch
 
+    def whole(action: Callable) -> Callable[[], None]:
+        return lambda: (action(), torch.cuda.synchronize() if device == "cuda" else None)
 
-def peak_memory(command: Sequence[str | os.PathLike]) -> float:
-    """The largest resident memory of a command, MiB. Raises CalledProcessError: it failed; its stderr has been shown."""
-    starter = [sys.executable, "-I", "-S", "-c", _STARTER, *map(str, command)]
-    peak = subprocess.run(starter, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return int(peak) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes on macOS
+    left, right = (torch.randn(edge, edge, device=device).to(dtype) for _ in range(2))
+    both = interleaved([whole(action), whole(lambda: left @ right)], pairs, warm_up=1)
+    return [operations / taken / (2 * edge**3 / product) for taken, product in zip(*both, strict=True)]

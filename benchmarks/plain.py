@@ -7,7 +7,8 @@ of CPU and the most memory of their processes, MiB (Linux). A model of replies i
   aspects: each term is found with its sentiment, and nothing else is; a term is found if it shares letters with what the model gives.
 The polarity is asked of sentences with one: positive, negative or neutral. Ours is that of the first label, or of all aspects or terms together.
 
-    python -m benchmarks.plain --run before --output benchmarks/plain.json
+    python -m benchmarks.plain sentences --run before --output benchmarks/plain.json
+    python -m benchmarks.plain speed goemotions reviews aspects languages replies --output benchmarks/ready_speed.json
 """
 
 from pathlib import Path
@@ -18,80 +19,22 @@ import torch
 import typer
 import yaml
 
-from benchmarks.measuring import machine, recorded
-from benchmarks.peers import FAILED, Side, failing, running, versions
+from benchmarks.measuring import machine, put
+from benchmarks.peers import FAILED, SAID, Side, failing, running, versions
 from hf_emotion.inference import load_predictor
-from hf_emotion.io.files import write_json
 from hf_emotion.runtime.ready import ADAPTER, find_ready
 from hf_emotion.taxonomies import SENTIMENT
 
 
 SENTENCES = yaml.safe_load(Path(__file__).with_name("plain.yaml").read_text(encoding="utf-8"))
+TEXTS = [text for kinds in SENTENCES.values() for of_kind in kinds.values() for text in of_kind]
 POLARITIES = {"positive", "negative", "neutral"}
 GROUP = {label: group for group, labels in SENTIMENT.items() for label in labels}
 
-VADER = """
-from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-analyzer = SentimentIntensityAnalyzer()
-def run():  # its authors' limits
-    scores = [analyzer.polarity_scores(text)["compound"] for text in texts]
-    return ["positive" if score >= 0.05 else "negative" if score <= -0.05 else "neutral" for score in scores]
-"""
-TEXTBLOB = """
-from textblob import TextBlob
-def run():
-    scores = [TextBlob(text).sentiment.polarity for text in texts]
-    return ["positive" if score > 0 else "negative" if score < 0 else "neutral" for score in scores]
-"""
-NRCLEX = """
-import re
-from nrclex import NRCLex
-lexicon = NRCLex()
-def run():
-    found = []
-    for text in texts:
-        lexicon.load_token_list(re.findall(r"[\\w'’]+", text.lower()))  # its own tokenizer downloads data
-        scores = lexicon.raw_emotion_scores
-        difference = scores.get("positive", 0) - scores.get("negative", 0)
-        found.append("positive" if difference > 0 else "negative" if difference < 0 else "neutral")
-    return found
-"""
-OURS = """
-from hf_emotion import Predictor
-predict = Predictor("goemotions")
-def run():
-    predict(texts)
-"""
-MEASURED = """
-import re, time
-answers, fastest = run, float("inf")
-def run():
-    global fastest, loaded
-    start = time.process_time()  # other work slows the machine
-    found = answers()
-    fastest = min(fastest, time.process_time() - start)
-    memory = re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]  # getrusage has the parent's, too
-    loaded = {"texts_per_cpu_second": len(texts) / fastest, "memory_mib": int(memory) / 1024}
-    return found
-"""
-PYSENTIMIENTO = """
-os.environ["HF_HUB_OFFLINE"] = "0"  # it loads its model from the Hub
-from pysentimiento import create_analyzer
-try:
-    analyzer = create_analyzer(task="sentiment", lang="en")
-except OSError as error:
-    analyzer, why = None, str(error).partition("\\n")[0]
-def run():
-    if analyzer is None:
-        return why
-    return [{"POS": "positive", "NEG": "negative", "NEU": "neutral"}[one.output] for one in analyzer.predict(texts)]
-"""
-PEERS = {
-    "VADER": Side("vadersentiment", VADER),
-    "TextBlob": Side("textblob", TEXTBLOB),
-    "NRCLex": Side("nrclex", NRCLEX),
-    "pysentimiento": Side("pysentimiento", PYSENTIMIENTO),
-}
+TOOLS = {name: Side(**side) for name, side in SAID["polarity"].items()}
+MEASURED = SAID["scripts"]["measured"]  # put behind what defines `run()`
+app = typer.Typer(help="Ready models on plain sentences.")
+Output = Annotated[Path, typer.Option(help="JSON file; its other entries stay")]
 
 
 def items(answer: str) -> dict[str, set[str]]:
@@ -153,35 +96,48 @@ def measure(model: str, peers: dict[str, dict[str, str]], wrong: bool) -> dict[s
     return {"adapter": find_ready(model).facts["files"][ADAPTER], "counts": pairs}
 
 
-def main(
+@app.command()
+def sentences(
     run: Annotated[str, typer.Option(help='name of the counts in the record, "before"')],
-    output: Annotated[Path, typer.Option(help="plain.json, whose other runs stay")],
+    output: Output,
     wrong: Annotated[
-        bool, typer.Option("--wrong", help="print what is wrong; not for who writes training texts")
+        bool, typer.Option("--wrong", help="show what is wrong; not for who writes training texts")
     ] = False,
     threads: int = 2,
 ) -> None:
+    """Count the right answers of ready models and of other tools."""
     torch.set_num_threads(threads)
-    texts = [text for kinds in SENTENCES.values() for of_kind in kinds.values() for text in of_kind]
-    peers, speed = {}, {}
-    for name, side in {**PEERS, "goemotions": Side("ours", OURS)}.items():
-        side = side._replace(setup=side.setup + MEASURED)
-        with failing(name), running(side, {"texts": texts}, threads) as answer:
+    peers, rates, tools = {}, {}, {}
+    for name, side in TOOLS.items():
+        with failing(name), running(side._replace(setup=[side.setup, MEASURED]), {"texts": TEXTS}, threads) as answer:
             given = answer()[1]
             if isinstance(given, str):
                 raise RuntimeError(given)
-            for _ in range(3):
-                speed[name] = answer()[2]
+            rates[name] = [answer()[2] for _ in range(3)][-1]
             if given:
-                peers[name] = dict(zip(texts, given, strict=True))
-    tools = {name: FAILED.get(name) or versions(side.environment) for name, side in PEERS.items()}
+                peers[name] = dict(zip(TEXTS, given, strict=True))
+        if name not in SENTENCES:
+            tools[name] = FAILED.get(name) or versions(side.environment)
     print("\n".join(f"{name} is not measured: {why}" for name, why in FAILED.items()))
     models = {model: measure(model, peers, wrong) for model in SENTENCES}
-    write_json(
-        output,
-        {**recorded(output), run: {"machine": machine(threads), "peers": tools, "speed": speed, "models": models}},
-    )
+    put(output, run, {"machine": machine(threads), "peers": tools, "speed": rates, "models": models})
+
+
+@app.command()
+def speed(names: list[str], output: Output) -> None:
+    """
+    The megabytes of ready models, and the texts that each labels per second of CPU on one thread, of four times the fastest; of `dialogues` turns,
+    ten in a dialogue; not of `replies`.
+    """
+    for name in names:
+        megabytes = (find_ready(name).folder / ADAPTER).stat().st_size / 1e6
+        found = {"adapter_megabytes": megabytes, "machine": machine(1)}
+        if name != "replies":
+            side = Side([SAID["scripts"]["ready"], MEASURED], {"name": name})
+            with running(side, {"texts": TEXTS}, 1) as answer:
+                found |= [answer()[2] for _ in range(4)][-1]
+        put(output, name, found)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

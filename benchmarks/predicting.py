@@ -3,11 +3,12 @@
 
 import itertools
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from datasets import ClassLabel, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
 
-from benchmarks.measuring import interleaved, peak_memory, ratio, recorded, result, seconds
+from benchmarks.measuring import interleaved, ratio, recorded, result, seconds, shares_of_peak
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
@@ -29,6 +30,7 @@ from hf_emotion.tasks.sequence_classification import build_classifier
 from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.loading import auxiliary_sentence, context_names, replace_targets
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
+from hf_emotion.taxonomies import GOEMOTIONS
 
 
 SAID = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8"))
@@ -48,24 +50,11 @@ def save_untrained(folder: Path, base_model: str, model_type: str, contexts: dic
         return folder
     torch.manual_seed(0)
     tokenizer = load_base_tokenizer(base_model)
-    names = ["none", "positive", "negative"]
-    if contexts is None:
-        names = load_dataset_for("quickstart")["train"].features["labels"].feature.names
+    names = GOEMOTIONS if contexts is None else ["none", "positive", "negative"]
     needed = (config, tokenizer, names, contexts is None, [1] * len(names))
-    model = build_classifier(base_model, model_type, *needed, contexts=contexts)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    for one in (build_classifier(base_model, model_type, *needed, contexts=contexts), tokenizer):
+        one.save_pretrained(folder)
     return folder
-
-
-def share_of_peak(dtype: torch.dtype, predict: Callable[[], object], pairs: int) -> list[float]:
-    """Operations per second of the predictions (matrix products and attention), to those of one large matrix product."""
-    edge = 2048
-    with FlopCounterMode(display=False) as counter:
-        predict()
-    left, right = (torch.randn(edge, edge).to(dtype) for _ in range(2))
-    both = interleaved([predict, lambda: left @ right], pairs, warm_up=1)
-    return [counter.get_total_flops() / whole / (2 * edge**3 / product) for whole, product in zip(*both, strict=True)]
 
 
 def many_texts(checkpoint=None, base_model: str = "minilm", data_dir=None, rows: int = 2000, pairs: int = 3) -> list:
@@ -81,14 +70,16 @@ def many_texts(checkpoint=None, base_model: str = "minilm", data_dir=None, rows:
     ways = [partial(predictor, texts, top_k=len(predictor.labels)) for predictor in (half, full)]
     both = interleaved(ways, pairs, warm_up=1)
     found = [ratio(topic, f"{work}: Predictor in bfloat16 against float32", *both, at_least=1)]
-    for way, dtype, goal in zip(ways[::-1], (torch.float32, torch.bfloat16), (0.85, 0.7), strict=True):
-        peak = f"{work}: operations per second to those of a matrix product, {str(dtype).removeprefix('torch.')}"
-        found.append(result(topic, peak, share_of_peak(dtype, way, pairs), "×", at_least=goal))
+    for way, dtype, goal in zip(ways[::-1], ("float32", "bfloat16"), (0.85, 0.7), strict=True):
+        with FlopCounterMode(display=False) as counter:
+            way()
+        shares = shares_of_peak(way, counter.get_total_flops(), pairs, getattr(torch, dtype))
+        peak = f"{work}: operations per second to those of a matrix product, {dtype}"
+        found.append(result(topic, peak, shares, "×", at_least=goal))
     return found
 
 
-TARGETS = ["LOCATION1", "LOCATION2"]
-ASPECTS = ["general", "price", "safety", "transit-location"]
+TARGETS, ASPECTS = ["LOCATION1", "LOCATION2"], ["general", "price", "safety", "transit-location"]
 
 
 def synthetic_pairs(count: int) -> Dataset:
@@ -99,8 +90,8 @@ def synthetic_pairs(count: int) -> Dataset:
         sentence = replace_targets(" ".join([text, *(TARGETS[target] for target in named)]))
         for target, (aspect, name) in itertools.product(named, enumerate(ASPECTS)):
             asked = auxiliary_sentence(TARGETS[target], name)
-            own = {"text": sentence, "target": target, "aspect": aspect}
-            rows.append({**own, "auxiliary": asked, "context_id": target * 4 + aspect})
+            own = {"text": sentence, "target": target, "aspect": aspect, "auxiliary": asked}
+            rows.append(own | {"context_id": target * 4 + aspect})
     dataset = Dataset.from_list(rows[:count])
     return dataset.cast_column("target", ClassLabel(names=TARGETS)).cast_column("aspect", ClassLabel(names=ASPECTS))
 
@@ -131,18 +122,16 @@ def targets_and_aspects(
                 parts.append(predictor.model(**inputs).logits.softmax(-1).cpu().numpy())
         return np.concatenate(parts)
 
-    ways = {"one row at a time": (1, 3), "batches of 24 in row order": (24, 1.3)}
-    ways[f"one batch per sentence ({aspects} aspects)"] = (aspects, 1)
-    actions = [lambda: predictor.of_rows(data), *(lambda size=size: in_order(size) for size, _ in ways.values())]
-    expected = actions[0]()
-    for name, action in zip(ways, actions[1:], strict=True):
-        np.testing.assert_allclose(action(), expected, atol=1e-4, err_msg=name)
-    ours, *others = interleaved(actions, pairs, warm_up=0)
-    work = f"{len(data)} {source}: TargetedPredictor against"
-    return [
-        ratio("targets and aspects", f"{work} {name}", ours, series, at_least=at_least)
-        for (name, (_, at_least)), series in zip(ways.items(), others, strict=True)
-    ]
+    ways = [("one row at a time", 1, 3), ("batches of 24 in row order", 24, 1.3)]
+    ways += [(f"one batch per sentence ({aspects} aspects)", aspects, 1)]
+    actions = [partial(predictor.of_rows, data), *(partial(in_order, size) for _, size, _ in ways)]
+    expected, *others = [action() for action in actions]
+    for (name, *_), other in zip(ways, others, strict=True):
+        np.testing.assert_allclose(other, expected, atol=1e-4, err_msg=name)
+    ours, *theirs = interleaved(actions, pairs, warm_up=0)
+    topic, work = "targets and aspects", f"{len(data)} {source}: TargetedPredictor against"
+    both = zip(ways, theirs, strict=True)
+    return [ratio(topic, f"{work} {name}", ours, own, at_least=goal) for (name, _, goal), own in both]
 
 
 def write_texts(path: Path, rows: int) -> Path:
@@ -162,7 +151,7 @@ def small_model(folder: Path) -> Path:
 
 
 def predict_timed(checkpoint: str, source: str, output: str, record: str) -> None:
-    """Predict a file; the record has the seconds of all, and of the forward passes alone."""
+    """Predict a file; the record has the seconds of all, those of the forward passes alone, and the largest resident memory, MiB (Linux)."""
     predictor, passes = load_predictor(checkpoint), []
     name = "forward" if isinstance(predictor.model, torch.nn.Module) else "session"
     run = getattr(predictor.model, name)
@@ -175,7 +164,9 @@ def predict_timed(checkpoint: str, source: str, output: str, record: str) -> Non
 
     setattr(predictor.model, name, timed)
     whole = seconds(lambda: predict_file(predictor, source, output, progress=False))
-    write_json(Path(record), {"whole": whole, "passes": sum(passes)})
+    status = Path("/proc/self/status").read_text()  # getrusage has the peak of the process that started this one
+    peak = int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1024
+    write_json(Path(record), {"whole": whole, "passes": sum(passes), "peak": peak})
 
 
 def long_file(rows: Sequence[int] = (2000, 50_000), pairs: int = 1, checkpoint: str | None = None) -> list[dict]:
@@ -183,28 +174,26 @@ def long_file(rows: Sequence[int] = (2000, 50_000), pairs: int = 1, checkpoint: 
     `predict --input` from Parquet to Parquet, of a short file and of a long one: peak memory, which must not grow with the rows, rows per second,
     and the time of all beside that of the forward passes, which has a goal for a model of `checkpoint`, such as goemotions; the default is small.
     """
-    found: dict[int, list[tuple]] = {count: [] for count in rows}
+    found: dict[int, list[dict]] = {count: [] for count in rows}
     with tempfile.TemporaryDirectory() as name:
         folder, model = Path(name), checkpoint or small_model(Path(name))
         for number, count in itertools.product(range(pairs), rows):
             source, output = write_texts(folder / f"{count}.parquet", count), folder / f"{count}-{number}.parquet"
-            peak = peak_memory(
-                [sys.executable, "-m", "benchmarks.predicting", model, source, output, folder / "record"]
-            )
+            words = [model, source, output, folder / "record"]
+            subprocess.run([sys.executable, "-m", "benchmarks.predicting", *words], check=True)
             assert pandas.read_parquet(output, columns=["predicted_labels"]).notna().all().iloc[0]
-            took = recorded(folder / "record")
-            found[count].append(
-                (peak, count / took["whole"], took["whole"] / took["passes"], took["whole"] - took["passes"])
-            )
-    (short, first), (long, last) = ((count, [*zip(*each, strict=True)]) for count, each in found.items())
+            found[count].append(recorded(folder / "record"))
+    (short, first), (long, last) = found.items()
     topic, of = "a long file", f"predict --input, {long:,} rows" + (f", {checkpoint}" if checkpoint else "")
-    more = [b - a for a, b in zip(first[0], last[0], strict=True)]
+    memory, more = "peak memory of predict --input", [b["peak"] - a["peak"] for a, b in zip(first, last, strict=True)]
+    ratios = [one["whole"] / one["passes"] for one in last]
+    seconds_more = [one["whole"] - one["passes"] for one in last]
     return [
-        result(topic, f"peak memory of predict --input, {short:,} rows", first[0], "MiB"),
-        result(topic, f"peak memory of predict --input, {long:,} rows less {short:,} rows", more, "MiB", at_most=200),
-        result(topic, f"rows per second of {of}", last[1], "1/s"),
-        result(topic, f"{of}: all to the forward passes", last[2], "×", at_most=1.15 if checkpoint else None),
-        result(topic, f"{of}: seconds beside the forward passes", last[3], "s"),
+        result(topic, f"{memory}, {short:,} rows", [one["peak"] for one in first], "MiB"),
+        result(topic, f"{memory}, {long:,} rows less {short:,} rows", more, "MiB", at_most=200),
+        result(topic, f"rows per second of {of}", [long / one["whole"] for one in last], "1/s"),
+        result(topic, f"{of}: all to the forward passes", ratios, "×", at_most=1.15 if checkpoint else None),
+        result(topic, f"{of}: seconds beside the forward passes", seconds_more, "s"),
     ]
 
 
@@ -219,10 +208,9 @@ def start_of_the_program(pairs: int = 11) -> list[dict]:
     """Seconds from start to end of two commands and of Python alone."""
     run = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL)
     times = interleaved([partial(run, [sys.executable, *words]) for words, _ in STARTS.values()], pairs)
-    return [
-        result("start of the program", name, series, "s", at_most=at_most)
-        for (name, (_, at_most)), series in zip(STARTS.items(), times, strict=True)
-    ]
+    goals = [(name, at_most) for name, (_, at_most) in STARTS.items()]
+    topic = "start of the program"
+    return [result(topic, name, own, "s", at_most=goal) for (name, goal), own in zip(goals, times, strict=True)]
 
 
 if __name__ == "__main__":

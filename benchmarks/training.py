@@ -6,42 +6,19 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+import yaml
 from hf_emotion.modeling import EmotionModulatedForCausalLM, GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
-from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig
 
-from benchmarks.measuring import beside, interleaved, ratio, result
+from benchmarks.measuring import beside, interleaved, ratio, result, shares_of_peak
 
 
-NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-SIZES = {
-    "base": dict(zip(NAMES, (768, 12, 12, 3072), strict=True)),
-    "minilm": dict(zip(NAMES, (384, 6, 12, 1536), strict=True)),
-    "tiny": {**dict(zip(NAMES, (64, 2, 2, 128), strict=True)), "vocab_size": 2000},
-}
-
-
-class Classifier(NamedTuple):
-    """One of our classifiers: what its rows are about, its own fields, the goals, and the shapes of the goals."""
-
-    topic: str
-    fields: dict[str, Any]
-    at_most: dict[str, float]
-    shapes: tuple[str, ...] = ("8x64", "4x128")
-
-
-KINDS = ("forward", "backward", "step")
-ASPECTS = {"num_labels": 3, "num_contexts": 8}
-CLASSIFIERS = {
-    "label-aware-bert": Classifier("label-aware attention", {"num_labels": 28}, {"step": 1.03}, ("32x32",)),
-    "roberta-esa": Classifier("emotion-specific attention", {"num_labels": 6}, {"step": 1.08}, ("16x64",)),
-    "qacg-bert": Classifier("quasi-attention", ASPECTS, {"forward": 1.13, "backward": 1.16}),
-    "cg-bert": Classifier("context guidance", ASPECTS, {"forward": 1.12, "backward": 1.12}),
-}
+SAID = yaml.safe_load(Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"))
+SIZES, CLASSIFIERS, OVER = SAID["encoders"], SAID["classifiers"], SAID["others"]
 
 
 def shape_of(text: str) -> tuple[int, int]:
@@ -51,8 +28,7 @@ def shape_of(text: str) -> tuple[int, int]:
 
 def pair(model_type: str, size: str = "base", **more) -> tuple[Any, Any]:
     """Our classifier and the stock one, with random weights."""
-    own = {**CLASSIFIERS[model_type].fields, **more}
-    ours = AutoConfig.for_model(model_type, **SIZES[size], **own)
+    ours = AutoConfig.for_model(model_type, **{**SIZES[size], **CLASSIFIERS[model_type]["fields"], **more})
     shared = {name: getattr(ours, name) for name in (*SIZES[size], "num_labels", "problem_type", *more)}
     stock = AutoConfig.for_model("roberta" if model_type == "roberta-esa" else "bert", **shared)
     torch.manual_seed(0)
@@ -93,24 +69,17 @@ def step_of(model, inputs: dict[str, Any], kind: str = "step") -> Callable[[], N
     return run
 
 
-def classifiers(size: str = "base", kinds: Sequence[str] = KINDS, shapes=None, pairs: int = 9) -> list[dict]:
+def classifiers(
+    size: str = "base", kinds: Sequence[str] = ("forward", "backward", "step"), shapes=None, pairs: int = 9
+) -> list[dict]:
     """Our classifiers against stock BERT (RoBERTa): seconds of a pass or a step."""
     rows = []
     for model_type, own in CLASSIFIERS.items():
-        for shape, kind in itertools.product(shapes or own.shapes, kinds):
-            models = pair(model_type, size)
-            steps = [step_of(model, inputs_for(model.config, *shape_of(shape)), kind) for model in models]
-            work, training = f"{kind} of {model_type}, {size}, {shape}", kind != "forward"
-            rows.append(beside(own.topic, work, steps, pairs, keep_memory=training, at_most=own.at_most.get(kind)))
+        for shape, kind in itertools.product(shapes or own["shapes"], kinds):
+            steps = [step_of(one, inputs_for(one.config, *shape_of(shape)), kind) for one in pair(model_type, size)]
+            goal = {"keep_memory": kind != "forward", "at_most": own["at_most"].get(kind)}
+            rows.append(beside(own["topic"], f"{kind} of {model_type}, {size}, {shape}", steps, pairs, **goal))
     return rows
-
-
-OVER = {  # encoders of other architectures, and their own fields
-    "mpnet": {},
-    "xlm-roberta": {},
-    "modernbert": {"cls_token_id": 0, "sep_token_id": 2},
-    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 256},
-}
 
 
 def any_encoder(
@@ -127,18 +96,16 @@ def any_encoder(
         ours = AutoConfig.for_model("label-aware", encoder_config=inner, **labels)
         models = [AutoModelForSequenceClassification.from_config(config) for config in (ours, stock)]
         steps = [step_of(model, inputs_for(stock, *shape_of(shape)), kind) for model in models]
-        work = f"{kind} of label-aware over {encoder}, {size}, {shape}"
-        topic = "label-aware attention over any encoder"
+        topic, work = (
+            "label-aware attention over any encoder",
+            f"{kind} of label-aware over {encoder}, {size}, {shape}",
+        )
         rows.append(beside(topic, work, steps, pairs, keep_memory=kind != "forward", at_most=1.03))
     return rows
 
 
-GPT2_SIZES = {
-    "small": {"n_embd": 384, "n_layer": 6, "n_head": 6, "vocab_size": 30522},
-    "tiny": {"n_embd": 192, "n_layer": 3, "n_head": 3, "vocab_size": 6000},
-    "smallest": {"n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 300, "num_emotions": 4},
-}
 PLAIN = {"modulate_encoder": False, "modulate_decoder": False}
+EMOTIONS = 32  # of language models
 GREEDY = {"do_sample": False, "max_new_tokens": 24, "min_new_tokens": 24}
 
 
@@ -159,7 +126,7 @@ def greedy(model, inputs: dict[str, torch.Tensor], **more) -> Callable[[], None]
 
 def replies(size: str = "small", shape: str = "32x32", pairs: int = 9) -> list[dict]:
     """GPT-2 encoder-decoders with modulated norms against plain norms, and all emotions in one batch against one call for each."""
-    rows, fields, (batch_size, length) = [], GPT2_SIZES[size], shape_of(shape)
+    rows, fields, (batch_size, length) = [], SAID["gpt2"][size], shape_of(shape)
     for modulation in ("residual", "replace"):
         models = generator(fields, modulation=modulation), generator(fields, **PLAIN)
         topic, name = "replies with emotions", f"of gpt2-mod-ln ({modulation}), {size}, {shape}"
@@ -181,16 +148,6 @@ def replies(size: str = "small", shape: str = "32x32", pairs: int = 9) -> list[d
     return rows
 
 
-LLAMAS: dict[str, dict[str, Any]] = {  # the first one is as large as SmolLM2-135M
-    "135m": {
-        **dict(zip(NAMES, (576, 30, 9, 1536), strict=True)),
-        **{"vocab_size": 49152, "num_key_value_heads": 3, "tie_word_embeddings": True},
-    },
-    "tiny": {**dict(zip(NAMES, (32, 2, 2, 48), strict=True)), "vocab_size": 300, "num_key_value_heads": 1},
-}
-EMOTIONS = 32
-
-
 def language_model(
     causal_lm: str | None = None,
     size: str = "135m",
@@ -209,7 +166,7 @@ def language_model(
         return get_peft_model(copy.deepcopy(plain), lora)
 
     if causal_lm is None:
-        plain = AutoModelForCausalLM.from_config(LlamaConfig(**LLAMAS[size], pad_token_id=2))
+        plain = AutoModelForCausalLM.from_config(LlamaConfig(**SAID["llama"][size], pad_token_id=2))
         name = f"Llama of the size {size}"
     else:
         plain, name = AutoModelForCausalLM.from_pretrained(causal_lm, dtype=torch.float32), Path(causal_lm).name
@@ -246,30 +203,17 @@ def gpu(batch_size: int = 128, length: int = 128, size: str = "base", pairs: int
     """Train steps on a GPU: their operations per second, as a share of a bf16 matrix product's in the same run. Nothing without one."""
     if not torch.cuda.is_available():
         return []
-    edge, repeats, at_least = 8192, 10, {"label-aware-bert": 0.45, "qacg-bert": 0.40}
-
-    def seconds(action: Callable[[], object]) -> float:
-        return Timer("action()", globals={"action": action}).timeit(repeats).mean  # it warms up, and waits for the GPU
-
-    def compiled_step(model) -> tuple[Callable[[], None], int]:
-        inputs = {name: value.cuda() for name, value in inputs_for(model.config, batch_size, length).items()}
-        both_passes = step_of(model.cuda(), inputs, "backward")
-        with FlopCounterMode(display=False) as counter:
-            both_passes()
-        return step_of(torch.compile(model, fullgraph=True), inputs), counter.get_total_flops()
-
-    left, right = (torch.randn(edge, edge, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    rows = []
+    rows, at_least = [], {"label-aware-bert": 0.45, "qacg-bert": 0.40}
     for model_type in CLASSIFIERS:
         names = (model_type, f"the stock peer of {model_type}")
-        steps = dict(zip(names, map(compiled_step, pair(model_type, size)), strict=True))
-        shares: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(pairs):
-            peak = 2 * edge**3 / seconds(lambda: left @ right)
-            for name, (step, operations) in steps.items():
-                shares[name].append(operations / seconds(step) / peak)
-        for name, values in shares.items():
-            work = f"train step of {name}, {size}, {batch_size}x{length}, bf16, compiled"
-            work += f", {torch.cuda.get_device_name()}: share of the measured {peak / 1e12:.0f} TFLOP/s"
-            rows.append(result("training on a GPU", work, values, "×", at_least=at_least.get(name)))
+        for name, model in zip(names, pair(model_type, size), strict=True):
+            inputs = {name: value.cuda() for name, value in inputs_for(model.config, batch_size, length).items()}
+            with FlopCounterMode(display=False) as counter:
+                step_of(model.cuda(), inputs, "backward")()
+            step = step_of(torch.compile(model, fullgraph=True), inputs)
+            shares = shares_of_peak(step, counter.get_total_flops(), pairs, torch.bfloat16, "cuda", edge=8192)
+            work = (
+                f"train step of {name}, {size}, {batch_size}x{length}, bf16, compiled, {torch.cuda.get_device_name()}"
+            )
+            rows.append(result("training on a GPU", work, shares, "×", at_least=at_least.get(name)))
     return rows

@@ -149,9 +149,8 @@ def ready(
     from .ready import measure_ready, pack
 
     said = yaml.safe_load(notes.read_text(encoding="utf-8"))
-    needed = ("description", "terms", "card")
-    if missing := [key for key in needed if not isinstance(said, dict) or key not in said]:
-        raise ValueError(f"{notes} must be a YAML file with {', '.join(needed)}; it lacks {missing}.")
+    if missing := [key for key in ("description", "terms", "card") if not isinstance(said, dict) or key not in said]:
+        raise ValueError(f"{notes} must be a YAML file with description, terms and card; it lacks {missing}.")
     print(json.dumps(measure_ready(pack(run, output, **said), data_dir, rows), indent=1))
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from datasets import Dataset, concatenate_datasets
 
 from hf_emotion import metrics
 from hf_emotion.io.files import write_json
 from hf_emotion.runtime.languages import languages_in
+from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.emotion_classification.brighter import DETECTED, TRAINED, UNSEEN
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.loading import load_split
@@ -20,6 +22,7 @@ from hf_emotion.tasks.rows import at_most, gold_of
 
 LEAST = 10  # texts with an emotion in a language's validation rows; with fewer the common threshold serves
 KINDS = ("common", "own", "found")
+CARDS = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8"))
 
 
 def drawn(rows: Dataset, most: int | None) -> Dataset:
@@ -50,15 +53,11 @@ def with_language_thresholds(
     of_code = np.array([DETECTED.get(code, "") for code in codes])
     by_language = {code: of_code == code for code in sorted(set(DETECTED.values()))}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config["thresholds"] = common
-    config["thresholds_by_language"] = {
-        code: tuned(gold[own], scores[own], common) for code, own in by_language.items() if own.any()
-    }
+    own_of = {code: tuned(gold[own], scores[own], common) for code, own in by_language.items() if own.any()}
+    config |= {"thresholds": common, "thresholds_by_language": own_of}
     write_json(folder / "config.json", config)
-    alone = {}
-    for code in TRAINED:
-        here = codes == code
-        alone[code] = int(here.sum()), tuned(gold[here], scores[here], common)
+    rows_of = {code: codes == code for code in TRAINED}
+    alone = {code: (int(here.sum()), tuned(gold[here], scores[here], common)) for code, here in rows_of.items()}
     return alone, metrics.ValidationCounts.of(gold, scores, predictor.labels, common)
 
 
@@ -69,8 +68,7 @@ def measure(folder: Path, own: dict[str, Any], data_dir: Path | None, most: int 
     """
     predictor = Predictor(folder)
     rows = drawn(load_split("brighter", "test", data_dir, labels=predictor.labels), most)
-    found = {"languages": _by_language(predictor, rows, own)}
-    found["unseen"] = {}
+    found = {"languages": _by_language(predictor, rows, own), "unseen": {}}
     for code in UNSEEN:
         part = load_split("brighter", "test", data_dir, languages=[code], labels=predictor.labels)
         found["unseen"] |= _by_language(predictor, drawn(part, most), {})
@@ -89,10 +87,10 @@ def _by_language(predictor: Predictor, rows: Dataset, own: dict[str, Any]) -> di
         here = codes == code
         validation_rows, alone = own.get(code, (0, predictor.thresholds))
         of_kind = {"common": predictor.thresholds, "own": np.asarray(alone), "found": thresholds[here]}
-        figures = {
-            kind: metrics.goemotions(gold[here], scores[here], 0.5, predictor.labels, scores[here] > at)["macro_f1"]
-            for kind, at in of_kind.items()
-        }
+        figures = {}
+        for kind, at in of_kind.items():
+            chosen = metrics.goemotions(gold[here], scores[here], 0.5, predictor.labels, scores[here] > at)
+            figures[kind] = chosen["macro_f1"]
         right = float((detected[here] == DETECTED.get(code, "")).mean())
         found[code] = {"rows": int(here.sum()), "validation_rows": validation_rows, "detected": right, **figures}
     return found
@@ -117,24 +115,11 @@ def plain(predictor: Predictor) -> dict[str, Any]:
 
 def card(figures: dict[str, Any]) -> str:
     """What the card says of the figures of `measure`."""
-    lines = ["## By language", ""]
-    lines += [
-        'Macro-F1 on test rows, at the common thresholds, at those of the language, and as the model answers ("found").',
-        "",
-    ]
-    lines += ["| language | rows | common | own | found |", "|---|---:|---:|---:|---:|"]
-    for code, each in [*figures["languages"].items(), *figures["unseen"].items()]:
-        lines.append(f"| {code} | {each['rows']} | " + " | ".join(f"{each[kind]:.3f}" for kind in KINDS) + " |")
-    lines.append("| mean of the 26 | | " + " | ".join(f"{figures['mean'][kind]:.3f}" for kind in KINDS) + " |")
-    lines += [
-        "",
-        "Plain sentences, each with one emotion or none: how many get exactly that, and how many get it at least among others:",
-        "",
-        "| language | sentences | exactly | among others |",
-        "|---|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {code} | {each['sentences']} | {each['right']} | {each['among']} |"
-        for code, each in figures["plain"].items()
-    ]
-    return "\n".join(lines)
+    languages = [*figures["languages"].items(), *figures["unseen"].items()]
+    rows = [[code, str(each["rows"]), *(f"{each[kind]:.3f}" for kind in KINDS)] for code, each in languages]
+    rows.append(["mean of the 26", "", *(f"{figures['mean'][kind]:.3f}" for kind in KINDS)])
+    counts = ("sentences", "right", "among")
+    plain = [[code, *(str(each[key]) for key in counts)] for code, each in figures["plain"].items()]
+    tables = {"languages": markdown_table(["language", "rows", *KINDS], rows)}
+    tables["plain"] = markdown_table(["language", "sentences", "exactly", "among others"], plain)
+    return CARDS["languages"].format(**tables)

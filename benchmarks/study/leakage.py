@@ -24,17 +24,11 @@ def measure_leakage(recipe: Recipe, output: Path, data_dir: Path | None = None) 
     splits = DatasetDict({name: rows.select(part) for name, part in parts.items()})
     texts = set(splits["train"]["text"])
     report = train(recipe, output, splits=splits)
-    result = {
-        "corpus": recipe.dataset,
-        "recipe": recipe.name,
-        "encoder": encoder_name(recipe.base_model),
-        "training_arguments": recipe.training_arguments,
-        "seeds": recipe.seeds,
-        "train_rows": len(splits["train"]),
-        "test_rows": len(splits["test"]),
-        "in_train": sum(text in texts for text in splits["test"]["text"]) / len(splits["test"]),
-        "accuracy": report.summary["test"]["argmax"]["accuracy"],
-        "minutes": [run.train_minutes for run in report.runs],
-    }
+    result: dict[str, Any] = {"corpus": recipe.dataset, "recipe": recipe.name, "seeds": recipe.seeds}
+    result |= {"encoder": encoder_name(recipe.base_model), "training_arguments": recipe.training_arguments}
+    result |= {f"{part}_rows": len(splits[part]) for part in ("train", "test")}
+    result["in_train"] = sum(text in texts for text in splits["test"]["text"]) / len(splits["test"])
+    result["accuracy"] = report.summary["test"]["argmax"]["accuracy"]
+    result["minutes"] = [run.train_minutes for run in report.runs]
     write_json(output / "leakage.json", result)
     return result

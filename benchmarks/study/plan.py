@@ -19,7 +19,7 @@ from hf_emotion.runtime.names import METRICS
 from hf_emotion.tasks.base import Table
 from hf_emotion.training.recipe_checks import load_recipe
 
-from .records import RECORDS, changed_settings, collect, places
+from .records import RECORDS, collect, places
 from .tables import read_records
 
 
@@ -31,7 +31,7 @@ KEYS = ("question", "table", "recipes", "encoder", "first", "set", "seeds")
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-    """One seed of one recipe. `first`: recipe and run folder of a training whose model is its base model. `minutes`: from the nearest records."""
+    """One seed of one recipe. `first`: recipe and run folder of a training whose model is its base model. `minutes`: from its records."""
 
     question: str
     table: str
@@ -101,18 +101,12 @@ def _runs(entry: dict, encoders: Mapping[str, str], path: Path, output: Path, re
 
 
 def _minutes(name: str, recipe: Recipe, on_record: list[dict[str, Any]]) -> float | None:
-    """The mean of the runs on record with the nearest settings, per epoch over all rows, times the epochs and the share of this run."""
-    found = [record for record in on_record if record["minutes"] and record.get("epochs")]
-    if not found:
-        return None
-    settings = {"recipe": name, **changed_settings(name, recipe)}
-    each: dict[int, list[float]] = {}  # number of settings that differ, apart from the epochs -> minutes
-    for record in found:
-        other = {"recipe": record["recipe"], **record["changed"]}
-        keys = (other.keys() | settings.keys()) - {"training_arguments.num_train_epochs"}
-        minutes = record["minutes"] / record["epochs"] / record["train_fraction"]
-        each.setdefault(sum(other.get(key) != settings.get(key) for key in keys), []).append(minutes)
-    return fmean(each[min(each)]) * recipe.training_arguments.get("num_train_epochs", 3) * recipe.train_fraction
+    """The mean of the runs on record (of the recipe, if there are some), per epoch over all rows, times the epochs and the share of this run."""
+    found = [one for one in on_record if one["minutes"] and one.get("epochs")]
+    found = [one for one in found if one["recipe"] == name] or found
+    each = [one["minutes"] / one["epochs"] / one["train_fraction"] for one in found]
+    epochs = recipe.training_arguments.get("num_train_epochs", 3)
+    return fmean(each) * epochs * recipe.train_fraction if each else None
 
 
 def table(runs: list[PlannedRun]) -> Table:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-import yaml
 from hf_emotion.modeling.text_processing import temperature_of
 from onnx import external_data_helper, numpy_helper
 from safetensors.numpy import load_file, save_file
@@ -41,7 +40,7 @@ from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.training.adapters import FOLDER
 
 from . import languages
-from .transfer import identity_terms, transfer
+from .transfer import WORDS, identity_terms, transfer
 
 
 ENCODER = "model.safetensors"
@@ -55,24 +54,8 @@ OWN_LABELS = ("goemotions", "quickstart", "everyday", "messages")
 OWN = tuple("macro_f1 micro_f1 top1_accuracy fixed_macro_f1 tuned_here_macro_f1 ece_without_temperature ece".split())
 THROUGH_EKMAN = ("emotion6", "meld")
 EKMAN = ("macro_f1", "accuracy", "majority", "rows")
-# What the aspects of other corpora are among those of the ready model `reviews`; the rest has no counterpart.
-ASPECT_OF = {
-    "semeval2014": {"food": "quality", "service": "service", "ambience": "comfort", "price": "price"},
-    "sentihood": {"price": "price", "transit-location": "location"},
-}
-# What the emotions of the ready model `dialogues` are in other corpora. EmoryNLP's peaceful and powerful are never given.
-EMOTIONS_OF = {
-    "meld": {name: name for name in "neutral joy surprise sadness fear anger disgust".split()}
-    | {"frustration": "anger"},
-    "daily_dialog": {name: name for name in "neutral surprise sadness fear anger disgust".split()}
-    | {"joy": "happiness", "frustration": "anger"},
-    "emorynlp": {
-        **{"neutral": "neutral", "joy": "joyful", "surprise": "neutral", "sadness": "sad", "fear": "scared"},
-        **dict.fromkeys(("frustration", "anger", "disgust"), "mad"),
-    },
-}
+ASPECT_OF, EMOTIONS_OF = WORDS["aspects"], WORDS["emotions"]
 TERMS_ELSEWHERE = "semeval2014_terms"
-CARDS = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8"))
 
 
 def pack(
@@ -90,8 +73,9 @@ def pack(
     adapter_config = json.loads((adapter / ready.ADAPTER_CONFIG).read_text(encoding="utf-8"))
     encoder = adapter_config["base_model_name_or_path"]
     if encoder not in ready.HUB_IDS.values():
-        known = list(ready.HUB_IDS.values())
-        raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {known}.")
+        raise ValueError(
+            f"{run} is an adapter over {encoder!r}; ready models need one of {[*ready.HUB_IDS.values()]}."
+        )
     report = RunReport.read(run)
     config = read_config(run)
     task = task_of(config)
@@ -173,9 +157,8 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
         for tensor in graph.graph.initializer:
             value = numpy_helper.to_array(tensor)
             content = value.tobytes()
-            if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
-                continue
-            if content not in by_bytes and len(content) <= LARGEST_OF_NONE:
+            largest = LARGEST_IN_GRAPH if content in by_bytes else LARGEST_OF_NONE
+            if len(content) <= largest or value.dtype != np.float32:
                 continue
             if content not in by_bytes:
                 raise ValueError(f"the graph has {tensor.name}, {len(content)} bytes that are not a parameter.")
@@ -195,67 +178,61 @@ def measure_ready(model: ReadyModel, data_dir: Path | None = None, rows: int | N
     """
     facts, report = dict(model.facts), RunReport.read(model.folder)
     with tempfile.TemporaryDirectory() as name:
-        (ready.write_exported if model.is_graph else ready.write_checkpoint)(model, Path(name))
-        if report.dataset == "brighter":
-            own, counts = languages.with_language_thresholds(Path(name), data_dir, rows)
-            shutil.copyfile(Path(name) / "config.json", model.folder / "config.json")
-            report.best.validation_counts = counts.to_dict()
-            report.write(model.folder)
-            facts["figures"] = languages.measure(Path(name), own, data_dir, rows)
-            facts["languages"] = sorted(
-                json.loads((model.folder / "config.json").read_text())["thresholds_by_language"]
-            )
-            card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
-            write_text(model.folder / CARD, f"{card}\n\n{languages.card(facts['figures'])}\n")
-            facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
-        elif not model.is_graph:  # replies are judged by benchmarks/replies.py
-            facts["figures"] = {"corpora": {report.dataset: measure_generator(ReplyGenerator(name), report.dataset)}}
+        place = Path(name)
+        (ready.write_exported if model.is_graph else ready.write_checkpoint)(model, place)
+        if not model.is_graph:  # replies are judged by benchmarks/replies.py
+            figures = {"corpora": {report.dataset: measure_generator(ReplyGenerator(place), report.dataset)}}
+        elif report.dataset == "brighter":
+            own, counts = languages.with_language_thresholds(place, data_dir, rows)
+            config = shutil.copyfile(place / "config.json", model.folder / "config.json")
+            facts["languages"] = sorted(json.loads(config.read_text(encoding="utf-8"))["thresholds_by_language"])
+            figures = languages.measure(place, own, data_dir, rows)
+            text = languages.card(figures)
         else:
-            predictor = load_predictor(name)
-            facts["figures"], text = measure_classifier(predictor, report, data_dir)
-            names, gold, scores = scored(predictor, report.dataset, "validation", data_dir)
+            predictor = load_predictor(place)
+            figures, text = measure_classifier(predictor, report, data_dir)
+            names, *rows_of = scored(predictor, report.dataset, "validation", data_dir)
             thresholds = None
             if predictor.multi_label:
-                thresholds = [float(predictor.thresholds[predictor.labels.index(name)]) for name in names]
-            report.best.validation_counts = metrics.ValidationCounts.of(gold, scores, names, thresholds).to_dict()
-            report.write(model.folder)
-            card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
-            write_text(model.folder / CARD, f"{card}\n\n{text}\n")
-            facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
-    write_json(model.folder / FACTS, facts)
-    return facts["figures"]
+                thresholds = [float(predictor.thresholds[predictor.labels.index(one)]) for one in names]
+            counts = metrics.ValidationCounts.of(*rows_of, names, thresholds)
+    if model.is_graph:
+        report.best.validation_counts = counts.to_dict()
+        report.write(model.folder)
+        card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
+        write_text(model.folder / CARD, f"{card}\n\n{text}\n")
+        facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
+    write_json(model.folder / FACTS, facts | {"figures": figures})
+    return figures
 
 
 def measure_classifier(predictor: Any, report: RunReport, data_dir: Path | None) -> tuple[dict[str, Any], str]:
     """Figures, and what the card says of them."""
     if isinstance(predictor, Predictor):
-        figures = measure_everywhere(predictor, data_dir)
-        terms = []
+        figures, terms = measure_everywhere(predictor, data_dir), []
         for kind, found in figures["identity_terms"].items():
             far, (one, other) = found["largest"], found["largest"]["terms"]
             largest = f"{far['range']:.3f} ({far['label']}, {far['template']!r}: {one} against {other})"
             terms.append(f"| {kind} | {found['mean_range']:.3f} | {largest} | {found['changed']:.0%} |")
-        return figures, CARDS["emotions"].format(corpora=_table(figures["corpora"]), terms="\n".join(terms))
-    metric = report.best.selected_by
-    corpora: dict[str, dict[str, dict[str, float]]] = {}
+        return figures, languages.CARDS["emotions"].format(corpora=_table(figures["corpora"]), terms="\n".join(terms))
+    metric, corpora, rows = report.best.selected_by, {}, []
     for name, part in product((one.name for one in predictor.task.corpora if one.packaged), PARTS):
         error = calibration_error(predictor, *scored(predictor, name, part)[1:])
         corpora.setdefault(name, {})[part] = _floats(evaluate(predictor, name, part)["metrics"]) | error
     if isinstance(predictor, DialoguePredictor):
-        elsewhere = {name: measure_dialogues(predictor, name, data_dir) for name in EMOTIONS_OF}
-        card, shown = CARDS["dialogues"], _table({name: {"test": found} for name, found in elsewhere.items()}, metric)
+        card, elsewhere = "dialogues", {name: measure_dialogues(predictor, name, data_dir) for name in EMOTIONS_OF}
     elif isinstance(predictor, AspectPredictor):
-        elsewhere = {TERMS_ELSEWHERE: _floats(evaluate(predictor, TERMS_ELSEWHERE, "test", data_dir)["metrics"])}
-        card, shown = CARDS["terms"], _table({name: {"test": found} for name, found in elsewhere.items()}, metric)
+        found = _floats(evaluate(predictor, TERMS_ELSEWHERE, "test", data_dir)["metrics"])
+        card, elsewhere = "terms", {TERMS_ELSEWHERE: found}
     else:
-        elsewhere = {name: measure_aspects(predictor, name, data_dir) for name in ASPECT_OF}
-        rows = []
+        card, elsewhere = "aspects", {name: measure_aspects(predictor, name, data_dir) for name in ASPECT_OF}
         for name, found in elsewhere.items():
             aspects = ", ".join(f"{theirs} as {ours}" for theirs, ours in ASPECT_OF[name].items())
             rows.append([name, aspects, f"{found['polarity_accuracy']:.3f}", f"{found['aspect_f1']:.3f}"])
-        card, shown = CARDS["aspects"], markdown_table(["corpus, test part", "aspects", "polarity", "found"], rows, 2)
-    figures = {"corpora": corpora, "elsewhere": elsewhere}
-    return figures, card.format(corpora=_table(corpora, metric), elsewhere=shown)
+    shown = markdown_table(["corpus, test part", "aspects", "polarity", "found"], rows, 2)
+    shown = shown if rows else _table({name: {"test": found} for name, found in elsewhere.items()}, metric)
+    text = languages.CARDS[card].format(corpora=_table(corpora, metric), elsewhere=shown)
+    return {"corpora": corpora, "elsewhere": elsewhere}, text
 
 
 def measure_everywhere(predictor: Predictor, data_dir: Path | None = None) -> dict[str, Any]:
@@ -278,12 +255,8 @@ def measure_own(predictor: Predictor, name: str, part: str, data_dir: Path | Non
     result = evaluate(predictor, name, part, data_dir)["metrics"]
     _, gold, scores = scored(predictor, name, part, data_dir)
     here = [metrics.threshold_curve(*column)["f1"].max() for column in zip(gold.T, scores.T, strict=True)]
-    return {
-        **result["tuned"],
-        "fixed_macro_f1": result["fixed"]["macro_f1"],
-        "tuned_here_macro_f1": float(np.mean(here)),
-        **calibration_error(predictor, gold, scores),
-    }
+    f1 = {"fixed_macro_f1": result["fixed"]["macro_f1"], "tuned_here_macro_f1": float(np.mean(here))}
+    return result["tuned"] | f1 | calibration_error(predictor, gold, scores)
 
 
 def measure_aspects(predictor: TargetedPredictor, dataset: str, data_dir: Path | None) -> dict[str, float]:
@@ -293,8 +266,7 @@ def measure_aspects(predictor: TargetedPredictor, dataset: str, data_dir: Path |
     """
     rows = load_split(dataset, "test", data_dir)
     names, aspects = label_names(rows), rows.features["aspect"].names
-    mapped = [i for i, aspect in enumerate(rows["aspect"]) if aspects[aspect] in ASPECT_OF[dataset]]
-    rows = rows.select(mapped)
+    rows = rows.select([i for i, aspect in enumerate(rows["aspect"]) if aspects[aspect] in ASPECT_OF[dataset]])
     asked = [ASPECT_OF[dataset][aspects[aspect]] for aspect in rows["aspect"]]
     gold = np.array([names[label] for label in rows["labels"]])
     known = predictor.model.config.aspects
@@ -306,11 +278,9 @@ def measure_aspects(predictor: TargetedPredictor, dataset: str, data_dir: Path |
     opinion = np.isin(gold, sentiments)
     best = scores[:, [predictor.labels.index(name) for name in sentiments]].argmax(axis=1)
     found, named = scores.argmax(axis=1) != predictor.labels.index("none"), gold != "none"
-    return {
-        "polarity_accuracy": float((np.array(sentiments)[best] == gold)[opinion].mean()),
-        "aspect_f1": float(2 * (found & named).sum() / (found.sum() + named.sum())),
-        "rows": len(rows),
-    }
+    polarity = float((np.array(sentiments)[best] == gold)[opinion].mean())
+    f1 = float(2 * (found & named).sum() / (found.sum() + named.sum()))
+    return {"polarity_accuracy": polarity, "aspect_f1": f1, "rows": len(rows)}
 
 
 def measure_dialogues(predictor: DialoguePredictor, dataset: str, data_dir: Path | None) -> dict[str, float]:

@@ -79,16 +79,10 @@ def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
         ranges = scores.max(axis=1) - scores.min(axis=1)  # (templates, labels)
         template, label = np.unravel_index(ranges.argmax(), ranges.shape)
         values = scores[template, :, label]
-        result[kind] = {
-            "mean_range": float(ranges.mean()),
-            "largest": {
-                "range": float(ranges[template, label]),
-                "label": predictor.labels[label],
-                "template": TEMPLATES[template],
-                "terms": [terms[values.argmax()], terms[values.argmin()]],
-            },
-            "changed": float((chosen != chosen[:, :1]).any(axis=(1, 2)).mean()),
-        }
+        largest: dict[str, Any] = {"range": float(ranges[template, label]), "label": predictor.labels[label]}
+        largest |= {"template": TEMPLATES[template], "terms": [terms[values.argmax()], terms[values.argmin()]]}
+        changed = float((chosen != chosen[:, :1]).any(axis=(1, 2)).mean())
+        result[kind] = {"mean_range": float(ranges.mean()), "largest": largest, "changed": changed}
     return result
 
 
