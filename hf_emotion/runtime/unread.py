@@ -75,8 +75,8 @@ class Unread(NamedTuple):
     @property
     def counts(self) -> Counts:
         unknown = self.unknown > LARGE_SHARE
-        found = (np.count_nonzero(values) for values in (self.truncated, unknown, self.language, self.unlike))
-        return Counts(*found, len(self.truncated))
+        of_each = (self.truncated, unknown, self.language, self.unlike)
+        return Counts(*(int(np.count_nonzero(values)) for values in of_each), total=len(unknown))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Unread":
         """The values of these texts."""
