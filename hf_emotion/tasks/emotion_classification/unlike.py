@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 TOKEN_SCORES = "token_scores.npy"  # beside an exported model
 FEWEST, MOST = 40, 2000  # training texts that it needs, and that it looks at
 OWN = 0.02  # share of texts like the training texts that it takes for others
-USEFUL = 0.5  # share of everyday sentences that it must tell
+EVERYDAY = 1000  # English sentences
+USEFUL = 0.1  # share of them that it must tell
 INVERSE_PENALTY = 10.0  # C of the logistic regression, for vectors of mean length 1
 
 
@@ -45,14 +46,14 @@ def embeddings_of(model: Any) -> np.ndarray:
 
 
 def other_texts() -> list[str]:
-    """Texts that hardly anybody trains on: everyday sentences, the first thousand of them in English, and random letters."""
+    """`EVERYDAY` English sentences, as people write them to each other; plain ones in ten languages; random letters."""
     from ...data.rows import packaged_rows
 
     everyday = [row["text"] for _, row in packaged_rows("everyday", "train")]
     plain = [row["text"] for _, row in packaged_rows("plain_sentences", "train")]
     letters, generator = list(string.ascii_lowercase), np.random.default_rng(0)
     words = [["".join(generator.choice(letters, generator.integers(2, 9))) for _ in range(4)] for _ in range(50)]
-    return [*everyday[:: len(everyday) // 1000][:1000], *plain, *map(" ".join, words)]
+    return [*everyday[:: len(everyday) // EVERYDAY][:EVERYDAY], *plain, *map(" ".join, words)]
 
 
 def learn(model: Any, tokenizer: Any, gate: Any, max_length: int, texts: Sequence[str]) -> dict[str, Any] | None:
@@ -74,7 +75,7 @@ def learn(model: Any, tokenizer: Any, gate: Any, max_length: int, texts: Sequenc
     regression = LogisticRegression(C=INVERSE_PENALTY, max_iter=1000, class_weight="balanced")
     scores = cross_val_predict(regression, vectors / length, is_own, method="decision_function")
     threshold = np.quantile(scores[is_own], OWN)
-    if (scores[~is_own] < threshold).mean() < USEFUL:
+    if (scores[~is_own][:EVERYDAY] < threshold).mean() < USEFUL:
         return None
     regression.fit(vectors / length, is_own)
     direction = [float(f"{value:.4g}") for value in regression.coef_[0] / length]
