@@ -122,7 +122,8 @@ def encode_texts(
     with tokenizing:
         encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled or places, **options)
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
-        unread = Unread(cut, unknown_shares(tokenizer, texts, encoded), foreign)
+        unknown = unknown_shares(tokenizer, texts, encoded)
+        unread = Unread.nothing(len(texts))._replace(truncated=cut, unknown=unknown, language=foreign)
         rows = np.flatnonzero(cut).tolist()
         borders = {}
         if windows is not None:

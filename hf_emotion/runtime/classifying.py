@@ -12,7 +12,7 @@ from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_r
 from .checkpoints import model_logits, scores_of, window_logits
 from .plain import text_processing
 from .sharing import check_characters, check_windows, pause, use_tokens
-from .unread import Unread
+from .unread import Unread, are_unlike
 from .windows import Windowing, is_whole, join_windows
 
 
@@ -57,7 +57,7 @@ class Encoded:
 
 
 def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None) -> Encoded:
-    """Rows as the model of a predictor (`tokenizer`, `max_length`, `gate`, `model`) reads them, long ones in `windows`."""
+    """Rows as the model of a predictor (`tokenizer`, `max_length`, `gate`, `model`, `token_scores`) reads them, long ones in `windows`."""
     if windows is not None and windows.most is None:
         check_characters(rows.texts, windows.size)
     segments = [rows.texts] if rows.auxiliaries is None else [rows.texts, rows.auxiliaries]
@@ -68,6 +68,9 @@ def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None
     if windows is not None and windows.most is None and "documents" in encoded:
         check_windows(encoded["documents"], len(rows))
     use_tokens(sum(map(len, inputs["input_ids"])))
+    if (scores := predictor.token_scores) is not None:
+        documents = encoded.get("documents", range(len(rows)))
+        unread = unread._replace(unlike=are_unlike(scores, inputs["input_ids"], documents))
     if rows.context_ids is not None:
         inputs["context_ids"] = list(rows.context_ids)
     if windows is None or "documents" not in encoded:

@@ -172,5 +172,5 @@ def unread_of(results: Sequence[Result]) -> Unread:
     """What the models could not read of the texts of results."""
     unread = Unread.nothing(len(results))
     for name, values in unread._asdict().items():
-        values[:] = [result[name] for result in results]
+        values[:] = [result.get(name) for result in results]
     return unread

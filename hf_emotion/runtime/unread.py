@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model cannot read of a text: its end, unknown words, another language. Needs neither torch nor transformers."""
+"""
+What a model cannot read of a text: its end, unknown words, another language; and texts unlike those that it was trained on. Needs neither
+torch nor transformers.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
@@ -21,11 +24,12 @@ MULTILINGUAL = 100_000  # pieces: BERT and RoBERTa for English have 30,000 to 50
 
 
 class Counts(NamedTuple):
-    """How many texts are cut, how many hold much that is unknown, how many are in another language, and how many texts there are."""
+    """How many texts are cut, hold much that is unknown, are in another language, are unlike the training texts, and how many there are."""
 
     truncated: int = 0
     unknown: int = 0
     foreign: int = 0
+    unlike: int = 0
     total: int = 0
 
     @classmethod
@@ -43,6 +47,8 @@ class Readable(TypedDict):
     """Share of the text that the tokenizer does not know, in [0, 1]."""
     language: str | None
     """ISO 639-1 code of the language that the text is probably in, if the model does not read it."""
+    unlike: NotRequired[bool]
+    """Whether the text is unlike those that the model was trained on; only of models that can tell."""
 
 
 class Unread(NamedTuple):
@@ -53,21 +59,24 @@ class Unread(NamedTuple):
         truncated: (N,) bool, whether a part is cut: the end, or of a context that a reply answers the beginning.
         unknown: (N,) float64, the share in [0, 1] that `unknown_shares` gives.
         language: (N,) object, the ISO 639-1 code of the language that a text is probably in, if the model does not read it; else None.
+        unlike: (N,) object, whether a text is unlike the training texts; None of models that cannot tell.
     """
 
     truncated: np.ndarray
     unknown: np.ndarray
     language: np.ndarray
+    unlike: np.ndarray
 
     @classmethod
     def nothing(cls, count: int) -> "Unread":
         """The value for texts that are read whole."""
-        return cls(np.zeros(count, bool), np.zeros(count), np.full(count, None, object))
+        return cls(np.zeros(count, bool), np.zeros(count), *(np.full(count, None, object) for _ in range(2)))
 
     @property
     def counts(self) -> Counts:
-        foreign = int(np.count_nonzero(self.language))
-        return Counts(int(self.truncated.sum()), int((self.unknown > LARGE_SHARE).sum()), foreign, len(self.truncated))
+        unknown = self.unknown > LARGE_SHARE
+        of_each = (self.truncated, unknown, self.language, self.unlike)
+        return Counts(*(int(np.count_nonzero(values)) for values in of_each), total=len(unknown))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Unread":
         """The values of these texts."""
@@ -81,7 +90,16 @@ class Unread(NamedTuple):
     def each(self) -> list[Readable]:
         """For each text its values, ready for JSON."""
         rows = zip(*(values.tolist() for values in self), strict=True)
-        return [Readable(truncated=cut, unknown=share, language=code) for cut, share, code in rows]
+        found = [
+            Readable(truncated=cut, unknown=share, language=code, unlike=unlike) for cut, share, code, unlike in rows
+        ]
+        for one in found:
+            if one["unlike"] is None:
+                del one["unlike"]
+        return found
+
+
+COLUMNS = Unread._fields[:3]  # which every model can tell
 
 
 def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.ndarray:
@@ -144,6 +162,16 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     return (lost_letters / np.maximum(total, 1)).round(4)
 
 
+def are_unlike(scores: np.ndarray, ids: Sequence[Sequence[int]], documents: Iterable[int]) -> np.ndarray:
+    """
+    (N,) object: whether the mean of `scores` (vocabulary,) over a text's tokens is negative. `ids`: the tokens of W rows; `documents` (W,): the
+    number of each row's text, from 0 without gaps.
+    """
+    text_of = np.repeat(np.asarray(documents), [len(row) for row in ids])
+    sums = np.bincount(text_of, scores[np.fromiter(chain.from_iterable(ids), np.int64)])
+    return (sums < 0).astype(object)
+
+
 _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 
@@ -191,8 +219,8 @@ def warn_unread(
     other: str = "",
 ) -> None:
     """
-    Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`. For one text
-    the predictor `of` warns only the first time. `other`: what names a model that reads more languages.
+    Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, are in none of the model's `languages`, or are unlike its
+    training texts. For one text the predictor `of` warns only the first time. `other`: what names a model that reads more languages.
     """
     of = of if counts.total == 1 else None
     if counts.truncated and is_new("cut", of):
@@ -203,4 +231,9 @@ def warn_unread(
             "%d of %d %s are probably not in the model's languages (%s): the results for them mean little; translate them, or use a model "
             "that reads their language%s",
             *(counts.foreign, counts.total, what, ", ".join(languages), other),
+        )
+    if counts.unlike and is_new("unlike", of):
+        logger.warning(
+            "%d of %d %s are unlike the texts that the model was trained on: the results for them mean little",
+            *(counts.unlike, counts.total, what),
         )

@@ -26,7 +26,7 @@ from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_e
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import FileColumns
-from ..tasks.predicted_columns import UNREAD, Added
+from ..tasks.predicted_columns import UNLIKE, UNREAD, Added
 from ..tasks.predictor import AnyPredictor, LabelPredictor
 from .file_rows import (
     TURNS,
@@ -206,7 +206,7 @@ def predict_file(
             torch.distributed.barrier(group)
 
         def finish() -> int:
-            predictor.warn_unread(parts.unread_counts()._replace(total=plan.texts))
+            predictor.warn_unread(parts.unread_counts(plan.added.unlike)._replace(total=plan.texts))
             if not plan.complete:
                 parts.check_source(source)
                 parts.join(source, output, plan.columns, form, overwrite)
@@ -265,7 +265,7 @@ def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefi
     """The columns that this predictor adds; ValueError where it cannot add them."""
     places = file_columns(predictor).places
     if not wide and not all_scores:
-        return Added(prefix, nested=nested, places=places)
+        return Added(prefix, nested=nested, places=places, unlike=predictor.tells_unlike)
     if nested or predictor.wide_labels is None:
         why = "a service does not give them"
         if nested or places:
@@ -273,11 +273,10 @@ def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefi
         raise ValueError(f"wide columns and all scores need the model here and one text in each row ({why}).")
     names = tuple(predictor.wide_labels)
     if not wide:
-        return Added(prefix, scores=names)
+        return Added(prefix, scores=names, unlike=predictor.tells_unlike)
     values = getattr(predictor, "regression", False)
-    return Added(
-        prefix, wide=names, decision=None if values else "bool" if names == tuple(predictor.labels) else "string"
-    )
+    decision = None if values else "bool" if names == tuple(predictor.labels) else "string"
+    return Added(prefix, wide=names, decision=decision, unlike=predictor.tells_unlike)
 
 
 def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
@@ -348,12 +347,13 @@ class _Parts:
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
 
-    def unread_counts(self) -> Counts:
+    def unread_counts(self, unlike: bool) -> Counts:
         """The counts of all parts, see the function `unread_counts`."""
         counts = []
         for path in self._paths().values():
             with self.fs.open(path) as file:
-                counts.append(unread_counts(pyarrow.parquet.read_table(file, columns=list(UNREAD))))
+                table = pyarrow.parquet.read_table(file, columns=[*UNREAD, *[UNLIKE] * unlike])
+                counts.append(unread_counts(table, unlike))
         return Counts.added(counts)
 
     def check_source(self, source: str | Path) -> None:
@@ -413,8 +413,8 @@ def predict_rows(
     added: Added | None = None,
 ) -> pyarrow.Table:
     """The columns that are `added` to some rows (default: joined cells), null for rows without a valid text."""
-    of_task = file_columns(predictor)
-    grouped, added = of_task.grouped, added or Added(nested=columns.nested, places=of_task.places)
+    grouped = file_columns(predictor).grouped
+    added = added or added_columns(predictor, False, False, "", columns.nested)
     names = added.schema.names
     all_scores = added.wide is not None or added.scores is not None
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
@@ -433,7 +433,7 @@ def predict_rows(
             scores, decisions = (iter(values.tolist()) for values in found)
         else:
             answers, unread = predictor.of_items(items, top_k)
-        each = zip(answers, *(column.tolist() for column in unread), strict=True)
+        each = zip(answers, *(column.tolist() for column in unread[: len(UNREAD) + added.unlike]), strict=True)
         for position, number in enumerate(numbers):
             if columns.nested:  # one label for each turn
                 turns, *more = map(list, zip(*itertools.islice(each, len(items[position])), strict=True))

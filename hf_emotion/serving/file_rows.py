@@ -28,7 +28,7 @@ from ..io.names import listed
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
 from ..runtime.unread import LARGE_SHARE, Counts
-from ..tasks.predicted_columns import CSV_SEPARATOR, LABELS, PLACES, ROW, SCORES, UNREAD, Added, csv_cell
+from ..tasks.predicted_columns import CSV_SEPARATOR, LABELS, PLACES, ROW, SCORES, UNLIKE, UNREAD, Added, csv_cell
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
@@ -269,8 +269,8 @@ def finds(row: dict[str, Any]) -> int:
     return len(row[PLACES[0]] or (None,))
 
 
-def unread_counts(table: pyarrow.Table) -> Counts:
-    """The counts of a table's rows (turns); those without a prediction count as read."""
+def unread_counts(table: pyarrow.Table, unlike: bool) -> Counts:
+    """The counts of a table's rows (turns), with `unlike` from that column, too; those without a prediction count as read."""
     truncated, unknown, language = (
         compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
         for name in ("truncated", "unknown", "predicted_language")
@@ -279,6 +279,7 @@ def unread_counts(table: pyarrow.Table) -> Counts:
         compute.sum(truncated).as_py() or 0,
         compute.sum(compute.greater(unknown, LARGE_SHARE)).as_py() or 0,
         compute.count(language).as_py(),
+        (compute.sum(table[UNLIKE]).as_py() or 0) if unlike else 0,
         len(language),
     )
 

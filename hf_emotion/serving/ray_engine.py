@@ -87,7 +87,8 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts: bulk.Written = {"rows": 0, "skipped": 0}
-        unread = _write(iter(blocks), source, output, counts, columns, escape_formulas)
+        added = bulk.added_columns(predictor, False, False, "", nested)
+        unread = _write(iter(blocks), source, output, counts, columns, added, escape_formulas)
     predictor.warn_unread(unread)
     return counts
 
@@ -167,13 +168,12 @@ def _write(
     output: str | Path,
     counts: bulk.Written,
     columns: file_rows.Columns,
+    added: file_rows.Added,
     escaped: bool,
 ) -> Counts:
     """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
-    places = first is not None and set(file_rows.PLACES) <= set(first.column_names)
-    added = file_rows.Added(nested=columns.nested, places=places)
     own = pyarrow.schema([]) if first is None else first.drop_columns(added.names).schema
     layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, added, escaped=escaped)
     if file_rows.same_ending(source, output):
@@ -183,10 +183,10 @@ def _write(
     def rows() -> Iterator[dict]:
         nonlocal texts
         for block in itertools.chain([] if first is None else [first], blocks):
-            found.append(file_rows.unread_counts(block))
+            found.append(file_rows.unread_counts(block, added.unlike))
             for row in block.to_pylist():
                 texts += 1
-                counts["rows"] += file_rows.finds(row) if places else 1
+                counts["rows"] += file_rows.finds(row) if added.places else 1
                 counts["skipped"] += row[file_rows.LABELS] is None
                 yield row
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..runtime.plain import text_processing
-from ..runtime.unread import Readable, Unread
+from ..runtime.unread import COLUMNS, Readable
 
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 # The columns that predictions add to files. Many files have a column `language` of their own.
-UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
+UNREAD = tuple("predicted_language" if name == "language" else name for name in COLUMNS)
+UNLIKE = "unlike"  # of a model that can tell
 LABELS, SCORES, ALL_SCORES = "predicted_labels", "predicted_scores", "all_scores"
 PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
 ROW = "source_row"  # beside them: the number of the text's row in the input, from 1
@@ -48,6 +49,7 @@ class Added:
         scores: the labels in the column `all_scores`; None: no such column.
         nested: whether a row has one prediction for each of its turns.
         places: whether there is a row for each find, with its place in the text.
+        unlike: whether there is a column for texts unlike the training texts.
     """
 
     prefix: str = ""
@@ -56,6 +58,7 @@ class Added:
     scores: tuple[str, ...] | None = None
     nested: bool = False
     places: bool = False
+    unlike: bool = False
 
     @property
     def of_labels(self) -> "list[tuple[str, pyarrow.DataType]]":
@@ -79,12 +82,13 @@ class Added:
         import pyarrow
 
         kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-        unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
+        unread = [kinds.get(Readable.__annotations__[name], pyarrow.string()) for name in COLUMNS]
         if self.nested:
             unread = [pyarrow.list_(kind) for kind in unread]
         found = pyarrow.list_(pyarrow.string()), *[pyarrow.list_(pyarrow.int64())] * 2
         places = zip(PLACES, found, strict=True) if self.places else ()
-        return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True), *places])
+        unlike = [(UNLIKE, pyarrow.bool_())] if self.unlike else []
+        return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True), *unlike, *places])
 
     @cached_property  # each row is asked for them
     def names(self) -> list[str]:
@@ -132,7 +136,9 @@ def of_predictions(columns: Sequence[str], prefix: str) -> list[str]:
     """Those of the columns that a prediction added; none in a table without predictions."""
     if not (form := form_of(columns, prefix)):
         return []
-    names = {LABELS, SCORES, ALL_SCORES, ROW, *UNREAD, *PLACES} - ({LABELS, SCORES} if form != LABELS else set())
+    names = {LABELS, SCORES, ALL_SCORES, ROW, *UNREAD, UNLIKE, *PLACES} - (
+        {LABELS, SCORES} if form != LABELS else set()
+    )
     begins = (prefix + PROBABILITY, prefix + form) if form != LABELS else ()
     return [name for name in columns if name.removeprefix(prefix) in names or name.startswith(begins)]
 

@@ -39,6 +39,7 @@ class AnyPredictor:
         tokenizer: the tokenizer of the model.
         max_length: the maximum number of tokens read at once.
         gate: the TF-IDF gate of a model that has one.
+        token_scores: of a model that tells texts unlike its training texts: see `are_unlike`.
     """
 
     task: ClassVar[Task]
@@ -46,6 +47,7 @@ class AnyPredictor:
     tokenizer: Any
     max_length: int
     gate: text_processing.TfidfGate | None = None
+    token_scores: np.ndarray | None = None
 
     def __init__(
         self,
@@ -114,6 +116,7 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
         regression: whether a unit has values and no labels.
         thresholds: C thresholds that `use_thresholds` changes; None: it has none.
         units: the name of what it reads.
+        tells_unlike: whether it tells texts unlike its training texts.
     """
 
     labels: list[str]
@@ -121,6 +124,7 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
     regression = False
     thresholds: np.ndarray | None = None
     units = "texts"
+    tells_unlike = False
     check_top_k = staticmethod(check_top_k)
 
     def __init__(self, checkpoint: Any, *arguments: Any, **options: Any):

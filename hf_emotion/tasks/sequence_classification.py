@@ -38,7 +38,7 @@ from ..runtime.checkpoints import values_of
 from ..runtime.emoji_names import with_emoji_names
 from ..runtime.languages import languages_of, set_languages
 from ..runtime.loading import read_config, read_model
-from ..runtime.unread import Unread, warn_unread
+from ..runtime.unread import COLUMNS, Unread, warn_unread
 from ..runtime.windows import Windowing
 from .base import MainProcessFirst, Prepared
 from .corpus_metrics import single_label
@@ -241,14 +241,15 @@ def tokenize(
             encoded = {name: _grouped(rows, documents) for name, rows in encoded.items()}
             lengths = [sum(map(len, parts)) for parts in encoded["input_ids"]]
         language = np.array([code or "" for code in unread.language])  # a column of None has no type
-        return {**encoded, "length": lengths, **unread._replace(language=language)._asdict()}
+        told = unread._replace(language=language)._asdict()
+        return {**encoded, "length": lengths, **{name: told[name] for name in COLUMNS}}
 
     columns = [name for name in dataset.column_names if name not in ("labels", VOTES, UNANNOTATED, TARGETS)]
     dataset = map_rows(dataset, encode, batched=True, remove_columns=columns, desc="tokenizing")
-    unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
+    unread = Unread.nothing(len(dataset))._replace(**{name: np.array(dataset[name][:]) for name in COLUMNS})
     most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
     warn_unread(unread.counts, f"{most}{max_length} tokens (`max_length`)", languages_of(config))
-    return dataset.remove_columns(list(Unread._fields))
+    return dataset.remove_columns(list(COLUMNS))
 
 
 def _grouped(rows: Sequence[list], documents: Sequence[int]) -> list[list[list]]:

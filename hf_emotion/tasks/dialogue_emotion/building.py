@@ -20,7 +20,7 @@ from ...recipes import Fields, Recipe
 from ...runtime.base_models import base_to_build_on, finding
 from ...runtime.languages import languages_of, set_languages
 from ...runtime.loading import read_config, read_model
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import COLUMNS, Unread, warn_unread
 from ..base import MainProcessFirst, Prepared
 from ..corpus_metrics import single_label
 from ..sequence_classification import base_tokenizer, check_length
@@ -199,7 +199,7 @@ def cached_vectors(
 
     def encode(batch: dict) -> dict:
         vectors, unread = utterance_vectors(model, tokenizer, batch["text"], max_length)
-        return {"vector": vectors, **unread._asdict()}
+        return {"vector": vectors, **{name: getattr(unread, name) for name in COLUMNS}}
 
     rows = Dataset.from_dict({"text": list(texts)}).map(
         encode,
@@ -212,7 +212,8 @@ def cached_vectors(
         desc="utterance vectors",
     )
     found = rows.with_format("numpy")[:]
-    return found["vector"].reshape(len(texts), -1), Unread(*(found[name] for name in Unread._fields))
+    unread = Unread.nothing(len(texts))._replace(**{name: found[name] for name in COLUMNS})
+    return found["vector"].reshape(len(texts), -1), unread
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, *_: Any) -> Prepared:

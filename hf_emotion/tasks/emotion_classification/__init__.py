@@ -95,13 +95,12 @@ class EmotionClassification(ClassificationTask):
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
         from ...data.targets import has_targets
-
-        if not has_targets(splits["train"]):
-            return super().finish(recipe, run, trainer, prepared, splits, folder)
-        from ..held_out import finish_classifier
+        from ..held_out import finish_classifier, held_out
+        from .unlike import telling
         from .values import held_out_values
 
-        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder, held_out_values)
+        finish = telling(prepared, held_out_values if has_targets(splits["train"]) else held_out)
+        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder, finish)
 
 
 TASK = EmotionClassification()

@@ -9,6 +9,7 @@ import numpy as np
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
 from .predictor import Predictor
 from .showing import EXAMPLES
+from .unlike import TOKEN_SCORES
 
 
 def exporter() -> Exporter:
@@ -23,6 +24,8 @@ def write(predictor: Predictor, folder: Path, *more: str) -> list[Path]:
     """`more`: further outputs of a graph with label attention."""
     if predictor.gate is not None:
         predictor.gate.save_pretrained(folder)
+    if predictor.token_scores is not None:
+        np.save(folder / TOKEN_SCORES, predictor.token_scores.astype(np.float32))
     if not hasattr(predictor.model.config, "label_attention"):
         return write_classifier(predictor, folder, run, [EXAMPLE] * 3)
     # Inputs and outputs for long texts, whose windows are made and joined outside the graph.

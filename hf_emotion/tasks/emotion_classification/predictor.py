@@ -36,6 +36,7 @@ from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
 from .results import EmotionResult
+from .unlike import token_scores
 
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ class Predictor(LabelPredictor[list[Label]]):
         super().__init__(loaded, tokenizer, device, max_length, dtype)
         config = self.model.config
         self.gate = gate or text_processing.load_gate(config)
+        self.token_scores = token_scores(self.model)
+        self.tells_unlike = self.token_scores is not None
         self.multi_label, self.regression = is_multi_label(config), is_regression(config)
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         self._groups: list[list[int]] | None = None

@@ -26,6 +26,7 @@ class RemotePredictor(Remote, Predictor):
             self.labels = list(group_index(taxonomy, self.labels))
         self.multi_label: bool = client.about["multi_label"]
         self.regression = client.about["value_range"] is not None
+        self.tells_unlike = client.about["tells_unlike"]
         self.identity = {**client.identity, "taxonomy": taxonomy}
 
     def predict_quietly(

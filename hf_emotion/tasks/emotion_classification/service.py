@@ -65,6 +65,7 @@ def service(predictor: Predictor) -> Service:
             "windows": asdict(predictor.windows),
             "abstention": getattr(predictor.model.config, "abstention", None),
             "prediction_sets": getattr(predictor.model.config, "prediction_sets", None),
+            "tells_unlike": predictor.tells_unlike,
             "value_range": predictor.model.config.value_range if predictor.regression else None,
         },
         read=partial(read, predictor),
