@@ -95,7 +95,7 @@ def test_every_command_of_the_table_answers_at_once(page_folder, folder):
     """The README's table, but for the service, which does not end."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.findall(r"^\|.*\| `(hf-emotion .*)` \|$", text, re.MULTILINE)
-    assert len(found) == 9 and found[-1] == "hf-emotion serve goemotions"
+    assert len(found) == 10 and found[-1] == "hf-emotion serve goemotions"
     for command in found[:-1]:
         assert run_command(shlex.split(command), page_folder).strip(), command
     assert (page_folder / "runs" / "mine" / "model.safetensors").is_file() and (page_folder / "report.html").is_file()
