@@ -59,6 +59,8 @@ class Table:
         for name in needed:
             check_column(columns, name)
         numbered = dict(read_rows(path, (), separator, encoding))
+        if not numbered:
+            raise ValueError(f"{path.name} has no rows.")
         return cls.of(path, columns, list(numbered.values()), list(numbered), labels, separator=separator, seen=seen)
 
     @classmethod

@@ -225,6 +225,8 @@ class TestTable:
         assert (
             "no column 'label'" in fails("label", write(tmp_path / "own.csv", [{"text": "a"}]), "--labels", "joy")[1]
         )
+        own.write_text("text,label\n")
+        assert "own.csv has no rows" in fails("label", own, "--labels", "joy")[1]
         assert fails("label", path, path)[0] == 2 and fails("label", path, "--merge")[0] == 2
         assert "--labels" in fails("label", path, "--model", "aspects")[1]
 
@@ -340,6 +342,8 @@ class TestPage:
             assert labels()[0] == "anger|joy"
             tab.keyboard.press("Enter")
             assert "Choose a label" in tab.get_by_role("alert").inner_text() and labels()[1] == ""
+            tab.keyboard.press("Escape")
+            assert not tab.get_by_role("alert").is_visible()
             tab.keyboard.press("0")
             shown(2)
             tab.keyboard.press("?")

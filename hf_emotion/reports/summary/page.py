@@ -29,6 +29,7 @@ OPTIONS = re.compile(r" \([^()]*--[^()]*\)")  # for those who run the command, n
 COLOURS = ("#2f86cf",)
 PANELS, GROUPS_DRAWN, ROWS_SHOWN = 9, 14, 150
 FACETS = 4  # charts of groups side by side
+WIDE = 4.4  # inches of a chart with a line for each label or group: its letters can be read on a phone
 STYLE: dict[str, Any] = {
     **dict.fromkeys(
         ("text.color", "xtick.color", "ytick.color", "grid.color", "axes.labelcolor", "axes.edgecolor"), INK
@@ -48,7 +49,7 @@ def page(summary: "Summary") -> str:
         title=summary.title or "What the texts say",
         summary=summary,
         dates=_dates(summary),
-        notes=[OPTIONS.sub("", note) for note in summary.notes],
+        notes=[OPTIONS.sub("", note).replace("`", "") for note in summary.notes],
         p_value=p_value,
         charts=[(name, _svg(name or summary.measure, *drawing)) for name, *drawing in _charts(summary, groups)],
         facets=bool(summary.time and summary.by),
@@ -88,7 +89,7 @@ def _charts(summary: "Summary", groups: Sequence[str]) -> list[tuple[str, Any, f
     if not summary.by and not summary.time:
         rows = summary.largest[::-1]
         draw = partial(_dots, rows=rows, name="label", summary=summary)
-        return [("", draw, 0.26 * len(rows) + 0.7, 5.6)]
+        return [("", draw, 0.26 * len(rows) + 0.7, WIDE)]
 
     def weight(label: str) -> tuple[float, float]:
         """How clearly a label differs, and how frequent it is."""
@@ -103,11 +104,11 @@ def _charts(summary: "Summary", groups: Sequence[str]) -> list[tuple[str, Any, f
         own = [one for one in summary.largest[::-1] if one["label"] == label]
         shown = groups[:GROUPS_DRAWN] if summary.by else groups
         draw, height, width = partial(_facets, rows=own, groups=shown, summary=summary), 2.5, 3.9
-        if summary.by:
-            height, width = 0.5 + 1.6 * -(-len(shown) // FACETS), 1.9 * min(FACETS, len(shown)) + 0.6
         if not summary.time:
             own = [one for one in own if one["group"] in groups[:GROUPS_DRAWN]]
-            draw, height = partial(_dots, rows=own, name="group", summary=summary), 0.26 * len(own) + 0.7
+            draw, height, width = partial(_dots, rows=own, name="group", summary=summary), 0.26 * len(own) + 0.7, WIDE
+        elif summary.by:
+            height, width = 0.5 + 1.6 * -(-len(shown) // FACETS), 1.9 * min(FACETS, len(shown)) + 0.6
         charts.append((label, draw, height, width))
     return charts
 
