@@ -76,7 +76,8 @@ class Unread(NamedTuple):
     def counts(self) -> Counts:
         unknown = self.unknown > LARGE_SHARE
         of_each = (self.truncated, unknown, self.language, self.unlike)
-        return Counts(*(int(np.count_nonzero(values)) for values in of_each), total=len(unknown))
+        cut, strange, foreign, unlike = (int(np.count_nonzero(values)) for values in of_each)
+        return Counts(cut, strange, foreign, unlike, len(unknown))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Unread":
         """The values of these texts."""
