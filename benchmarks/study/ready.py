@@ -191,11 +191,11 @@ def measure_ready(model: ReadyModel, data_dir: Path | None = None, rows: int | N
         else:
             predictor = load_predictor(place)
             figures, text = measure_classifier(predictor, report, data_dir)
-            names, *rows_of = scored(predictor, report.dataset, "validation", data_dir)
+            names, gold, scores = scored(predictor, report.dataset, "validation", data_dir)
             thresholds = None
             if predictor.multi_label:
                 thresholds = [float(predictor.thresholds[predictor.labels.index(one)]) for one in names]
-            counts = metrics.ValidationCounts.of(*rows_of, names, thresholds)
+            counts = metrics.ValidationCounts.of(gold, scores, names, thresholds)
     if model.is_graph:
         report.best.validation_counts = counts.to_dict()
         report.write(model.folder)
@@ -215,7 +215,8 @@ def measure_classifier(predictor: Any, report: RunReport, data_dir: Path | None)
             largest = f"{far['range']:.3f} ({far['label']}, {far['template']!r}: {one} against {other})"
             terms.append(f"| {kind} | {found['mean_range']:.3f} | {largest} | {found['changed']:.0%} |")
         return figures, languages.CARDS["emotions"].format(corpora=_table(figures["corpora"]), terms="\n".join(terms))
-    metric, corpora, rows = report.best.selected_by, {}, []
+    metric, rows = report.best.selected_by, []
+    corpora: dict[str, dict[str, dict[str, float]]] = {}
     for name, part in product((one.name for one in predictor.task.corpora if one.packaged), PARTS):
         error = calibration_error(predictor, *scored(predictor, name, part)[1:])
         corpora.setdefault(name, {})[part] = _floats(evaluate(predictor, name, part)["metrics"]) | error
