@@ -190,7 +190,8 @@ def _facts(model: Any, task: str) -> dict[str, Any]:
         "multi_label": model.multi_label,
         "max_length": model.max_length,
     }
-    facts["thresholds"] = [float(value) for value in getattr(model, "thresholds", ())]
+    thresholds = getattr(model, "thresholds", None)
+    facts["thresholds"] = [] if thresholds is None else [float(value) for value in thresholds]
     facts["temperature"] = text_processing.temperature_of(config)
     facts |= {rule: text_processing.threshold_of(config, rule) for rule in text_processing.RULES}
     facts["fragments"] = len(tokenizer) < MULTILINGUAL
