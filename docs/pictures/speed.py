@@ -31,7 +31,9 @@ if __name__ == "__main__":
     for axes, (name, title) in zip(all_axes.flat, SWEEPS.items(), strict=True):
         sizes, ours, theirs = zip(*sorted(points[name]), strict=True)
         if None not in theirs:
-            axes.plot(sizes, theirs, color=THEIRS, marker="s", markersize=4, linestyle="--", label="stock transformers")
+            axes.plot(
+                sizes, theirs, color=THEIRS, marker="s", markersize=4, linestyle="--", label="stock transformers"
+            )
         axes.plot(sizes, ours, color=OURS, marker="o", markersize=4, label="hf-emotion")
         axes.set(xlabel=title, xscale="log")
         axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=9)
