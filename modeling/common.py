@@ -330,10 +330,10 @@ def token_loss(
     check_shape("labels", labels, logits.shape[:2])
     labels = labels.to(logits.device, torch.long)
     total = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=weights, reduction="sum")
+    if count is None:
+        count = (labels != -100).sum()
     # Batches without a label have none to divide by.
-    return total / torch.as_tensor((labels != -100).sum() if count is None else count, device=total.device).clamp(
-        min=1
-    )
+    return total / torch.as_tensor(count, device=total.device).clamp(min=1)
 
 
 class TextPipeline:

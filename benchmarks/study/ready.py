@@ -84,7 +84,7 @@ def pack(
         for name in weights:
             if name.endswith("emotion_modulation.input_weight"):  # W₁, so that (intensity W₁) c = W₁ (intensity c)
                 weights[name] *= intensity
-        # Eight significant bits, as bfloat16 has, are enough, and what is left of float16 is a fifth smaller in the wheel.
+        # Eight significant bits, as bfloat16 has, are enough, and what is left of float16 is a sixth smaller in the wheel.
         half = {name: torch.from_numpy(value).bfloat16().half().numpy() for name, value in weights.items()}
         save_file(half, folder / ready.ADAPTER, metadata={"format": "pt"})
         write_json(folder / ready.ADAPTER_CONFIG, adapter_config)

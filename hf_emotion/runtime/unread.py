@@ -90,13 +90,11 @@ class Unread(NamedTuple):
 
     def each(self) -> list[Readable]:
         """For each text its values, ready for JSON."""
-        rows = zip(*(values.tolist() for values in self), strict=True)
-        found = [
-            Readable(truncated=cut, unknown=share, language=code, unlike=unlike) for cut, share, code, unlike in rows
-        ]
-        for one in found:
-            if one["unlike"] is None:
-                del one["unlike"]
+        *rows, unlike = (values.tolist() for values in self)
+        found = [Readable(truncated=cut, unknown=share, language=code) for cut, share, code in zip(*rows, strict=True)]
+        for one, told in zip(found, unlike, strict=True):
+            if told is not None:
+                one["unlike"] = told
         return found
 
 
