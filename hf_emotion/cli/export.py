@@ -48,7 +48,7 @@ def export(
     option: LoaderOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Write a model as ONNX, compared with torch. `predict` and `evaluate` read the folder; for a reply model, `OnnxReplyGenerator` does."""
+    """Write a model as ONNX, compared with torch. `predict` and `evaluate` read the folder; for a reply model, `generate` does."""
     quiet()
     from ..publishing.export import export_onnx, read_texts
 

@@ -18,7 +18,7 @@ from ..runs.evaluate import evaluate
 from ..runtime.compact import quantize_graph, saturates
 from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.loading import read_config
-from ..runtime.onnx import DECODER, is_exported
+from ..runtime.onnx import is_exported
 from ..runtime.ready import with_weights
 from ..tasks import packaged_corpus, task_of, task_of_rows
 from ..tasks.base import Task
@@ -68,8 +68,7 @@ def export_onnx(
 ) -> Parity:
     """
     Write a classifier or a reply generator as ONNX, with dynamic batch and length, and all that its predictor needs:
-    configuration with labels, thresholds and aspects, tokenizer, TF-IDF gate. `load_predictor` reads the folder; for a generator
-    `OnnxReplyGenerator` does.
+    configuration with labels, thresholds and aspects, tokenizer, TF-IDF gate. `load_predictor` reads the folder.
 
     The logits of texts are compared with torch's, in batches of many sizes and lengths. Nothing is written if a float32
     logit differs by more than 1e-4, or, where logits are larger than 1, by more than 1e-4 of the largest.
@@ -154,7 +153,7 @@ def exportable(checkpoint: str | Path, output: str | Path) -> str | Path:
         require(package, "export", "onnx")
     refuse_taken(Path(output))
     checkpoint = with_weights(checkpoint)
-    if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
+    if is_exported(checkpoint):
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     return checkpoint
 

@@ -130,9 +130,7 @@ def one_text(text: str | Sequence[str]) -> str:
 def refuse_exported(model: Any) -> None:
     """ValueError for an exported model."""
     if getattr(model, "takes_arrays", False):
-        raise ValueError(
-            "an exported model shows neither attention nor gradients: take the checkpoint that it was exported from."
-        )
+        raise ValueError("an exported model only predicts: take the checkpoint that it was exported from.")
 
 
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:

@@ -58,7 +58,7 @@ def load_checkpoint(
                 f"{checkpoint} is an exported model, which runs on the CPU as it is: leave `device` and `dtype` out."
             )
         model = kind_of(read_exported_config(folder)).exported(folder)
-        return model, tokenizer or _exported_tokenizer(folder)
+        return model, tokenizer or getattr(model, "tokenizer", None) or _exported_tokenizer(folder)
     from .torch_models import load_weights
 
     return load_weights(checkpoint, tokenizer, device, dtype, kind_of)

@@ -28,8 +28,8 @@ MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
 
 
 def is_exported(checkpoint: str | Path) -> bool:
-    """Whether a folder holds an exported classifier."""
-    return (Path(checkpoint) / MODEL).is_file()
+    """Whether a folder holds an exported model."""
+    return any((Path(checkpoint) / name).is_file() for name in (MODEL, DECODER))
 
 
 class Session:

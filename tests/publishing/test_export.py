@@ -21,7 +21,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, BertConfig, PreTr
 from transformers.utils import logging as transformers_logging
 
 import hf_emotion.publishing.export as export_module
-from hf_emotion import DialoguePredictor, OnnxReplyGenerator, Predictor, TargetedPredictor
+from hf_emotion import DialoguePredictor, OnnxReplyGenerator, Predictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing.export import export_onnx, read_texts
 from hf_emotion.runs.evaluate import evaluate
@@ -417,6 +417,17 @@ def test_greedy_replies_are_torchs(generator):
         assert replies([(context, name)], **greedy) == [text]
         different.add(tuple(expected[0].tolist()))
     assert len(different) > 4  # neither contexts nor emotions are all the same
+
+
+def test_generate_reads_an_exported_generator(generator):
+    """Its replies, sampled ones too, are those of the checkpoint; what it cannot do it says."""
+    common = (*CONTEXTS, "--all-emotions", "--seed", "3", "--max-new-tokens", "5")
+    expected, found = (invoke("generate", folder, *common) for folder in generator)
+    assert found == expected
+    with pytest.raises(ValueError, match="does not take `num_beams`"):
+        ReplyGenerator(generator[1])("the day", "joy", num_beams=2)
+    with pytest.raises(ValueError, match="only predicts: take the checkpoint"):
+        evaluate(generator[1], "mojitalk")
 
 
 @pytest.mark.slow

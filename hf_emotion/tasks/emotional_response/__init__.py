@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
@@ -47,6 +48,11 @@ class EmotionalResponse(GenerationTask):
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         return list(rows["id"]), list(rows["reply"])
+
+    def exported(self, folder: Path) -> Any:
+        from .onnx_replies import OnnxReplyGenerator
+
+        return OnnxReplyGenerator(folder)
 
     def as_texts(self, rows: Dataset) -> Dataset:
         """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""

@@ -12,6 +12,7 @@ from transformers import AutoModel
 
 from ... import metrics
 from ...data.splits import check_split, label_names
+from ...runtime.attribution import refuse_exported
 from ...runtime.base_models import load_base_tokenizer, resolve_base_model
 from ...runtime.loading import read_model
 from .. import corpus_of, task_of_rows
@@ -76,8 +77,9 @@ def evaluate_replies(
         intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training uses 1.
 
     Raises:
-        ValueError: the corpus has no replies or no such split; the emotions differ.
+        ValueError: the generator is exported; the corpus has no replies or no such split; the emotions differ.
     """
+    refuse_exported(generator.model)
     splits = load_dataset_for(dataset, data_dir, **{**generator.loader_options(corpus_of(dataset)), **(options or {})})
     check_split(splits, split, dataset)
     if task_of_rows(splits[split]) is not TASK:

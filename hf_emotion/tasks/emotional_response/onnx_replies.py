@@ -5,7 +5,7 @@ Shapes: B batch, L tokens, E emotions, V vocabulary.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,12 @@ class OnnxReplyGenerator:
     ["i'm so sorry to hear that"]
     """
 
+    takes_arrays = True  # as of `OnnxClassifier`: it is exported
     device = torch.device("cpu")
 
     def __init__(self, folder: str | Path):
         """A folder that `hf-emotion export` wrote; ModuleNotFoundError without onnxruntime, OSError for a missing or damaged file."""
-        folder = Path(folder)
+        self.folder = folder = Path(folder)
         self.encoder, self.decoder = Session(folder / ENCODER), Session(folder / DECODER)
         self.config = read_config(folder)
         with reading(folder, "generation_config.json"):
@@ -67,6 +68,9 @@ class OnnxReplyGenerator:
                 "%s: an exported generator does not know %s of its generation_config.json", folder, ", ".join(ignored)
             )
         self.tokenizer = read_tokenizer(folder)
+
+    def eval(self) -> "OnnxReplyGenerator":
+        return self
 
     def __call__(
         self, inputs: Sequence[tuple[str, str | Mapping[str, float]]], max_length: int | None = None, **settings: Any
@@ -104,6 +108,8 @@ class OnnxReplyGenerator:
         temperature: float | None = None,
         repetition_penalty: float | None = None,
         generator: torch.Generator | None = None,
+        stopping_criteria: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+        **others: Any,
     ) -> torch.LongTensor:
         """
         Greedy decoding, or sampling among the most probable tokens. Each setting that is not given is the one of the model's
@@ -119,13 +125,18 @@ class OnnxReplyGenerator:
             temperature: divides the logits.
             repetition_penalty: divides the logits of tokens that the reply has already (multiplies negative ones).
             generator: the source of the random numbers.
+            stopping_criteria: (tokens, logits) -> (B,), whether a reply ends here.
 
         Returns:
             (B, T), the start token and the reply, padded at the end.
 
         Raises:
-            ValueError: emotions are missing or have another shape; a setting is out of its range.
+            ValueError: emotions are missing or have another shape; a setting is out of its range, or not known here.
         """
+        if others:
+            raise ValueError(
+                f"an exported generator does not take `{'`, `'.join(others)}`: leave it out, or take the checkpoint that it was exported from."
+            )
         own = self.generation_config
         if max_new_tokens is None:
             most = own.max_new_tokens or DEFAULT_NEW_TOKENS
@@ -162,6 +173,8 @@ class OnnxReplyGenerator:
             chosen = chosen.masked_fill(finished, self.config.pad_token_id)
             tokens = torch.cat([tokens, chosen[:, None]], dim=1)
             finished |= torch.isin(chosen, ends)
+            if stopping_criteria is not None:
+                finished |= stopping_criteria(tokens, logits)
             if finished.all():
                 break
         return tokens
