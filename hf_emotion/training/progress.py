@@ -131,7 +131,9 @@ class EvaluationLines(TrainerCallback):
         if done and state.global_step < state.max_steps:
             left = (time.monotonic() - self.began) / done * (state.max_steps - state.global_step)
             parts.append(f"{duration(left)} left")
-        self._say(state, f"epoch {round(state.epoch, 2):g} of {state.num_train_epochs:g}: {', '.join(parts)}")
+        of_epochs = f"epoch {state.epoch:.3g} of {state.num_train_epochs:g}"
+        where = f"step {state.global_step} of {state.max_steps}" if args.max_steps > 0 else of_epochs
+        self._say(state, f"{where}: {', '.join(parts)}")
         losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
         if state.is_world_process_zero and not self.warned and rose_again(losses):
             self.warned = True

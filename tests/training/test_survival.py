@@ -300,6 +300,20 @@ def test_a_training_that_collapses(tmp_path, caplog):
         caplog.clear()
 
 
+def test_how_far_a_training_is(tmp_path, capsys):
+    """In epochs, and never 0 of them; in steps where their number ends the training."""
+    for steps, epoch, said in (
+        (-1, 0.004, "epoch 0.004 of 2: "),
+        (-1, 1.5, "epoch 1.5 of 2: "),
+        (5, 0.004, "step 3 of 5: "),
+    ):
+        arguments = TrainingArguments(tmp_path, metric_for_best_model="loss", use_cpu=True, max_steps=steps)
+        state = transformers.TrainerState(epoch=epoch, global_step=3, max_steps=5, num_train_epochs=2)
+        lines = EvaluationLines(tmp_path / "train.log", {})
+        lines.on_evaluate(arguments, state, transformers.TrainerControl(), metrics={"eval_loss": 0.2})
+        assert capsys.readouterr().err.startswith(said)
+
+
 def stop(*arguments) -> None:
     raise InterruptedError
 
