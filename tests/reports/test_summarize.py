@@ -609,6 +609,8 @@ class TestEndings:
         assert found.endings["worst"] == [("up", pytest.approx(0.4))]
         notes = " ".join(found.notes)
         assert "There are only 3 such dialogues" in notes and "In 2 of 3 dialogues" in notes and "(fear)" in notes
+        long = self.frame().query("dialogue == 'up'")
+        assert "a third is one turn" not in " ".join(summarize(long).notes)
         page = found.to_html()
         assert "Dialogues that end worse than they began" in page and "33.3%" in page
 

@@ -39,11 +39,11 @@ def endings(rows: Rows) -> dict[str, Any] | None:
     whole = changes[ALL].sort_values(ascending=False, kind="stable")
     lengths = turns["dialogue"].value_counts()
     short = int((lengths[lengths > 1] < 6).sum())
+    by_one_turn = f"In {short} of {len(whole)} dialogues a third is one turn: one turn decides. " if short else ""
     notes = [
         f"A dialogue ends worse if the probability of a negative emotion ({', '.join(negative)}) over the last third of its turns (at least one) is "
-        f"more than {MARGIN} above that over the first third; better if it is as much below. Dialogues of one turn do not count. In {short} of "
-        f"{len(whole)} dialogues a third is one turn: one turn decides. The intervals hold for dialogues drawn at random; they leave out "
-        "the model's errors: read some of the dialogues."
+        f"more than {MARGIN} above that over the first third; better if it is as much below. Dialogues of one turn do not count. {by_one_turn}"
+        "The intervals hold for dialogues drawn at random; they leave out the model's errors: read some of the dialogues."
     ]
     if len(whole) < FEW:
         notes.append(f"There are only {len(whole)} such dialogues: the intervals are wide.")
