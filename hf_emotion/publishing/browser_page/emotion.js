@@ -270,7 +270,8 @@ function work() {
     const count = (known) => words.filter((word) => known.has(word)).length, english = count(new Set(facts.english));
     if (facts.languages.includes("en") && english >= 0.1 * words.length) return null;
     const script = others.length >= 10 && 2 * others.length > letters.length && SCRIPTS.find(([pattern]) => pattern.test(others.join("")));
-    const [most, code] = script ? [words.length, script[1]] : [["en", english], ...FREQUENT.map(([code, known]) => [code, count(known)])].reduce((best, [code, found]) => (found > best[0] ? [found, code] : best), [0, null]);
+    const shared = count(new Set(["am", "on", "met"])); // English words that are frequent in another language, too
+    const [most, code] = script ? [words.length, script[1]] : [["en", english + shared], ...FREQUENT.map(([code, known]) => [code, count(known)])].reduce((best, [code, found]) => (found > best[0] ? [found, code] : best), [0, null]);
     return most >= (script ? 0 : Math.max(2, 0.15 * words.length)) && !facts.languages.includes(code) ? code : null;
   }
 
