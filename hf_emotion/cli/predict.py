@@ -28,7 +28,15 @@ from .options import (
     ready_names,
 )
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
-from .reading import given_or_stdin, read_groups, read_thresholds, refuse_files, stdin_lines, thresholds_of
+from .reading import (
+    given_or_stdin,
+    read_groups,
+    read_thresholds,
+    refuse_columns,
+    refuse_files,
+    stdin_lines,
+    thresholds_of,
+)
 
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
 
 # Arguments of `predict_file`.
 BY_DIALOGUE = ("dialogue_column", "speaker_column")
+OF_TABLES = ("text_column", *BY_DIALOGUE, "separator")
 NOT_WITH_RAY = {*BY_DIALOGUE, "layout", "all_scores", "prefix", "encoding", "overwrite"}
 
 
@@ -184,7 +193,9 @@ def predict(
     if input_ is not None and (mask_speakers or strip or page or are_conversations(input_)):
         if engine == "ray" or (strip and output is not None):
             raise typer.BadParameter("conversations go without --engine ray, and --strip without --output.")
-        for_reader = {*BY_DIALOGUE, "encoding", "separator", "text_column"} & of_file.keys()
+        if are_conversations(input_):
+            refuse_columns(input_, **{name: of_file.get(name) for name in OF_TABLES})
+        for_reader = {*OF_TABLES, "encoding"} & of_file.keys()
         conversations = read_conversations(input_, mask_speakers, **{name: of_file.pop(name) for name in for_reader})
         unfit = [*(given(top_k=top_k) | of_file).keys() - {"overwrite"}]
         if (strip or page) and unfit:

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from ..runtime.plain import text_processing
+from .options import named
 
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,12 @@ def refuse_files(given: list[str] | None) -> None:
     for text in given or ():
         if os.path.isfile(text) or ("/" in text and os.path.isdir(text)):
             raise ValueError(f"{text} is a file or folder, but this argument takes texts: use --input, or < FILE.")
+
+
+def refuse_columns(source: str, **given: Any) -> None:
+    """Refuse options of tables for a file or folder of conversations that has no columns."""
+    if asked := [name for name, value in given.items() if value is not None]:
+        raise typer.BadParameter(f"{named(asked)}: for tables, and {source} has no columns. Leave it out.")
 
 
 def emotion_or_mixture(text: str) -> str | dict[str, float]:

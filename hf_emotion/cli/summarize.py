@@ -13,7 +13,7 @@ import typer
 
 from .options import AsJson, Encoding, EscapeFormulas, Groups, Overwrite, Prefix, Separator, TextColumn, checked
 from .printing import print_json, print_table, say
-from .reading import read_groups
+from .reading import read_groups, refuse_columns
 
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def summarize(
         needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
             if source is not None and are_conversations(source):
+                refuse_columns(source, text_column=text_column, separator=separator)
                 talks = read_conversations(source, mask_speakers, encoding)
                 source, options["text_column"] = opened.enter_context(as_table(talks)), COLUMNS[-1]
                 saved["encoding"] = None

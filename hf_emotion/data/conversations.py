@@ -81,7 +81,7 @@ def read_conversations(
 
     Raises:
         FileNotFoundError: no such file, or none in the folder.
-        ValueError: a file without a turn or in another form.
+        ValueError: a file without a turn or in another form; the error names all such files of a folder.
     """
     found: dict[str, list[Row]] = {}
     place = as_path(source)
@@ -90,17 +90,21 @@ def read_conversations(
         paths = sorted(one for one in place.iterdir() if ending(one) in ENDINGS and not one.name.startswith("."))
         if not paths:
             raise FileNotFoundError(f"{place} holds no conversation: no file ends in {listed(ENDINGS)}.")
+    bad: list[str] = []
     for path in paths:
         check_file(path)
         where, kind = shown(path), ending(path)
         conversations: dict[str, list[Spoken]] = {}
         if kind in ENDINGS:
-            with reading(where), open_file(path, "r", encoding=encoding or ENCODING) as file:
-                content, stem = file.read(), PurePosixPath(name_of(path)).stem
-            if kind == ".json":
-                conversations = _chats(where, content, stem)
-            else:
-                conversations = {stem: (_messages if kind == ".txt" else _cues)(where, content)}
+            try:
+                with reading(where), open_file(path, "r", encoding=encoding or ENCODING) as file:
+                    content, stem = file.read(), PurePosixPath(name_of(path)).stem
+                if kind == ".json":
+                    conversations = _chats(where, content, stem)
+                else:
+                    conversations = {stem: (_messages if kind == ".txt" else _cues)(where, content)}
+            except ValueError as error:
+                bad.append(str(error))
         else:
             for _, row in read_rows(path, [dialogue_column, text_column], separator, encoding):
                 if not {dialogue_column, text_column} <= set(row):
@@ -120,6 +124,10 @@ def read_conversations(
             while name in found:
                 name += "'"
             found[name] = [{"turn": n, **dict(zip(COLUMNS[2:], one, strict=True))} for n, one in enumerate(said, 1)]
+    if bad and len(paths) > 1:
+        bad.insert(0, f"{len(bad)} of {len(paths)} files cannot be read: mend them, or move them elsewhere.")
+    if bad:
+        raise ValueError("\n  ".join(bad))
     if not found:
         raise ValueError(f"nobody says anything in {source}.")
     return found

@@ -83,6 +83,8 @@ class TestExitCodes:
             (["predict", "run", "sun", "--separator", ";"], "--separator"),
             ([*PREDICT_FILE, "--json"], "--json"),
             (["predict", "run", "sun", "--mask-speakers"], "--mask-speakers"),
+            (["predict", "run", "--input", "call.srt", "--text-column", "a"], "--text-column"),
+            (["summarize", "calls.vtt", "--text-column", "a"], "--text-column"),
             ([*PREDICT_FILE, "--strip"], "--strip"),
             (["predict", "{single}", "sun", "--strip"], "--strip"),
             ([*PREDICT_FILE, "--engine", "ray", "--dialogue-column", "a"], "--dialogue-column"),

@@ -149,6 +149,14 @@ class TestForms:
         found = read_conversations(tmp_path)
         assert list(found) == ["b-1", "b-1'", "b-2"] and "'b-3' is left out" in caplog.text
 
+    def test_an_error_names_all_bad_files_of_a_folder(self, tmp_path):
+        for name, text in (("a.vtt", "Hi"), ("b.txt", "Ana: Hi\n"), ("c.json", "{")):
+            write(tmp_path / name, text)
+        with pytest.raises(
+            ValueError, match=r"^2 of 3 files cannot be read: .*\n.*a\.vtt has no cues.*\n.*c\.json: no valid"
+        ):
+            read_conversations(tmp_path)
+
     @pytest.mark.parametrize(
         ("name", "text", "message"),
         [
