@@ -272,12 +272,15 @@ def _predict_file(
     predictor: Any, source: str, output: str | None, state: Any, engine: str, options: dict[str, Any]
 ) -> None:
     """Predict a file into another one, or, without `output`, to standard output."""
-    from ..io.paths import ending, shown
+    from ..data.files import format_of
+    from ..io.paths import check_file, ending, shown
 
     target = output
     if target is None:  # a job writes a file, which is whole or is not there
         if state is not None:
             raise typer.BadParameter("several processes write a file: name it with --output.")
+        check_file(source)
+        format_of(source)  # which the output gets, too
         place = tempfile.TemporaryDirectory()
         suffix = ending(source) if ending(source) not in (".parquet", ".xlsx") else ".csv"
         target = str(Path(place.name) / f"output{suffix.removesuffix('.gz')}")

@@ -195,11 +195,14 @@ def _named(lines: Sequence[tuple[str | None, str]], names: Collection[str] = (),
 def _messages(path: str, content: str) -> list[Spoken]:
     """The messages of an export of WhatsApp, or of lines "NAME: TEXT", without what no person wrote."""
     lines = [line for line in re.sub("[\u00a0\u202f]", " ", content).split("\n") if line.strip()]
-    if not lines or not STAMP.match(DIRECTIONS.sub("", lines[0])):
+    if not lines:
+        raise ValueError(f"{path} is empty.")
+    if not STAMP.match(DIRECTIONS.sub("", lines[0])):
         named = _named([(None, line.strip()) for line in lines])
-        if not named or named[0][1] is None:
+        if named[0][1] is None:
             expected = "a date as WhatsApp writes it, such as `31/12/2026, 23:59 - Ana: Hi`, nor with `NAME: TEXT`"
-            raise ValueError(f"{path} begins neither with {expected}: {content[:60]!r}")
+            lone = f"Texts, one per line, come by stdin: hf-emotion predict MODEL < {path}"
+            raise ValueError(f"{path} begins neither with {expected}: {content[:60]!r}. {lone}")
         return named
     turns: list[Spoken] = []
     going_on = False

@@ -50,6 +50,8 @@ class TestExitCodes:
             (["compare", "{run}", "{folder}"], "is not a finished run folder: it has no metrics.json"),
             (["predict", "{run}", "{folder}", "sun"], ".*folder"),  # a second model
             (["predict", "{run}", "--input", "{empty}", "--output", "{folder}/out.csv"], ".*empty.jsonl has no rows"),
+            (["predict", "{run}", "--input", "{folder}/none"], "no such file: .*none"),
+            (["predict", "{run}", "--input", "{run}/recipe.yaml"], ".*recipe.yaml: the file name must end in one of"),
             # No file is written over; refused before a model is loaded, let alone run.
             (["generate", "{folder}", "--input", "{empty}", "--output", "{empty}"], ".*empty.jsonl exists"),
             (["evaluate", "{folder}", "--dataset", "reply_files", "--replies", "{empty}"], ".*empty.jsonl exists"),

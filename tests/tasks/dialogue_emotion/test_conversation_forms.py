@@ -160,9 +160,9 @@ class TestForms:
     @pytest.mark.parametrize(
         ("name", "text", "message"),
         [
-            ("a.txt", "", "begins neither with a date"),
+            ("a.txt", "\n", "a.txt is empty"),
             ("a.vtt", "WEBVTT\n\nHi\n", "has no cues"),
-            ("a.txt", "Sunday 5 May - Ana, hi\n", "begins neither with a date"),
+            ("a.txt", "Sunday 5 May - Ana, hi\n", "begins neither with a date.*one per line.*< .*a.txt"),
             ("a.txt", ANDROID.split("\n")[0], "nobody says anything in .*a.txt"),
             ("a.json", '{"a": 1}', "has no messages: expected"),
             ("a.json", '{"a":', "no valid JSON"),
