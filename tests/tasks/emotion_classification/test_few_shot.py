@@ -105,6 +105,11 @@ def test_a_later_method_must_be_better_by_a_standard_error(kept, run, rows, metr
     assert training_seeds._is_clearly_better(second, first, rows) is is_chosen
 
 
+def test_more_rows_are_fine_tuned_in_fewer_epochs():
+    epochs = {n: few_shot.arguments_of("fine-tuning", n)["num_train_epochs"] for n in (8, 1600, 4000, 100_000)}
+    assert epochs == {8: 10, 1600: 10, 4000: 4, 100_000: 3}
+
+
 def test_the_validation_rows_of_each_seed_are_analysed_and_compared(base_bert, single_label, tmp_path):
     """Without a test part these are the rows that a run was measured on."""
     data = tmp_path / "data"
