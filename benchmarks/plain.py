@@ -8,9 +8,14 @@ of CPU and the most memory of their processes, MiB (Linux). A model of replies i
 The polarity is asked of sentences with one: positive, negative or neutral. Ours is that of the first label, or of all aspects or terms together.
 
     python -m benchmarks.plain sentences --run before --output benchmarks/plain.json
+    python -m benchmarks.plain typos --data-dir DATA --output benchmarks/typos.json
     python -m benchmarks.plain speed goemotions reviews aspects languages replies --output benchmarks/ready_speed.json
 """
 
+import random
+import statistics
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,11 +23,15 @@ import pandas
 import torch
 import typer
 import yaml
+from datasets import Dataset
 
 from benchmarks.measuring import machine, put
 from benchmarks.peers import FAILED, SAID, Side, failing, running, versions
+from hf_emotion.cli.options import DataDir
+from hf_emotion.data.misspelling import misspell_row
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime.ready import ADAPTER, find_ready
+from hf_emotion.tasks.loading import CorpusSplit
 from hf_emotion.taxonomies import SENTIMENT
 
 
@@ -31,6 +40,11 @@ TEXTS = [text for kinds in SENTENCES.values() for of_kind in kinds.values() for 
 POLARITIES = {"positive", "negative", "neutral"}
 GROUP = {label: group for group, labels in SENTIMENT.items() for label in labels}
 
+TESTED = {  # the test part, decision rule and figure of each model
+    "goemotions": ("goemotions", "tuned", "macro_f1"),
+    "reviews": ("reviews", "argmax", "macro_f1"),
+    "aspects": ("review_terms", "argmax", "pair_f1"),
+}
 TOOLS = {name: Side(**side) for name, side in SAID["polarity"].items()}
 MEASURED = SAID["scripts"]["measured"]  # put behind what defines `run()`
 app = typer.Typer(help="Ready models on plain sentences.")
@@ -121,6 +135,28 @@ def sentences(
     print("\n".join(f"{name} is not measured: {why}" for name, why in FAILED.items()))
     models = {model: measure(model, peers, wrong) for model in SENTENCES}
     put(output, run, {"machine": machine(threads), "peers": tools, "speed": rates, "models": models})
+
+
+@dataclass(frozen=True)
+class Misspelt(CorpusSplit):
+    """With an error in a tenth of the words."""
+
+    seed: int = 0
+
+    def load(self) -> Dataset:
+        draw = random.Random(self.seed)
+        return super().load().map(lambda row: misspell_row(row, 0.1, draw), load_from_cache_file=False)
+
+
+@app.command()
+def typos(output: Output, data_dir: DataDir = None) -> None:
+    """Each model on its test part, in hundredths: clean, and the mean over three draws with a tenth of the words misspelt."""
+    for model, (corpus, rule, metric) in TESTED.items():
+        predictor, of = load_predictor(model), partial(Misspelt, corpus, data_dir=data_dir)
+        splits = [CorpusSplit(corpus, data_dir=data_dir), *(of(seed=seed) for seed in range(3))]
+        clean, *wrong = (100 * predictor.evaluate(one)["metrics"][rule][metric] for one in splits)
+        lost = clean - statistics.fmean(wrong)
+        put(output, model, {"corpus": corpus, "metric": metric, "clean": clean, "lost": lost, "machine": machine(2)})
 
 
 @app.command()

@@ -59,10 +59,11 @@ class Recipe:
         train_fraction: share of the training rows to use, drawn at a fixed seed.
         shots: emotions of texts: number of training rows of each label, and of validation rows, drawn at the run's seed; a label with
             fewer rows gives all it has. Rows with several labels count for each. None: all rows.
-        few_shot: emotions of texts: methods for few rows, of which the validation part chooses one: "linear" (frozen encoder),
-            "contrastive" (the encoder learns which rows share labels), "label-vectors" (frozen encoder), "fine-tuning". Empty: an
-            ordinary training. None: linear and fine-tuning for label attention on your own files (`files`) where every label was annotated
-            and no field is set that does not go with them (a loss, a sampling, an adapter, windows); else an ordinary training.
+        few_shot: emotions of texts: methods for few rows, of which the validation part chooses one (a later one must be better by a
+            standard error): "linear" (frozen encoder), "contrastive" (the encoder learns which rows share labels), "label-vectors"
+            (frozen encoder), "fine-tuning". Empty: an ordinary training. None: linear and fine-tuning for label attention on your own
+            files (`files`) where every label was annotated and no field is set that does not go with them (a loss, a sampling, an
+            adapter, windows); else an ordinary training.
         max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the validation part, and of the test part; drawn
             at a fixed seed; None: all. Targeted sentiment: the aspects of a text and target stay together.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of

@@ -11,8 +11,7 @@ import yaml
 
 from hf_emotion.cli.options import DataDir
 from hf_emotion.cli.printing import quiet, show, visible
-from hf_emotion.io.files import write_json, write_text
-from hf_emotion.io.paths import refuse_existing
+from hf_emotion.io.files import write_text
 
 
 app = typer.Typer(
@@ -61,24 +60,6 @@ def transfer(
             print(json.dumps({"terms": kind, **figures}))
     for name in dataset or []:
         print(json.dumps(measuring.transfer(predictor, name, data_dir, split)))
-
-
-@app.command()
-def languages(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Classifiers with GoEmotions' 28 labels.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write.")] = None,
-) -> None:
-    """Measure classifiers on the packaged sentences in six languages, beside English."""
-    quiet()
-    from hf_emotion.inference import load_predictor
-
-    from .transfer import measure_languages, table
-
-    refuse_existing(output)
-    found = {model: measure_languages(load_predictor(model)) for model in models}
-    if output:
-        write_json(output, found)
-    show([table(found)])
 
 
 @app.command()

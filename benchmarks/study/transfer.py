@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 import yaml
-from hf_emotion.modeling.text_processing import temperature_of
 
 from hf_emotion.data.splits import label_names
 from hf_emotion.metrics import classification
-from hf_emotion.tasks import corpus_of
-from hf_emotion.tasks.base import Table
-from hf_emotion.tasks.classifier_evaluating import result_of, rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
-from hf_emotion.tasks.loading import CorpusSplit, load_split
+from hf_emotion.tasks.loading import load_split
 from hf_emotion.tasks.rows import gold_of
 from hf_emotion.taxonomies import EKMAN
 
@@ -84,39 +80,3 @@ def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
         changed = float((chosen != chosen[:, :1]).any(axis=(1, 2)).mean())
         result[kind] = {"mean_range": float(ranges.mean()), "largest": largest, "changed": changed}
     return result
-
-
-CORPUS = "languages"
-# figure -> (kind of thresholds, metric, its title)
-FIGURES = {
-    "macro_f1_stored": ("tuned", "macro_f1", "macro-F1, own thresholds"),
-    "macro_f1_fixed": ("fixed", "macro_f1", "macro-F1 at 0.3"),
-    "macro_average_precision": ("fixed", "macro_average_precision", "average precision"),
-}
-
-
-def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
-    """Figures of each language on the packaged sentences; "unknown": texts that hold much that the tokenizer does not know."""
-    found = {}
-    for language in corpus_of(CORPUS).languages:
-        rows, names, gold = rows_for(predictor, CorpusSplit(CORPUS, options={"language": language}))
-        order = [predictor.labels.index(name) for name in names]
-        encoded = predictor.encode(rows["text"])
-        own = predictor.label_probabilities(encoded)
-        more: dict[str, Any] = {"decisions": predictor.decide(own)[:, order]}
-        more["temperature"] = temperature_of(predictor.model.config)
-        kinds = result_of(CORPUS, gold, own[:, order], names, **more)["metrics"]
-        figures = {name: kinds[kind][metric] for name, (kind, metric, _) in FIGURES.items()}
-        found[language] = {"rows": len(rows), **figures, "unknown": encoded.unread.counts.unknown}
-    return found
-
-
-def table(models: dict[str, dict[str, dict[str, Any]]]) -> Table:
-    """A row for each model and language, with the differences to English in brackets."""
-    rows = []
-    for model, of in models.items():
-        for language, found in of.items():
-            more = {name: "" if language == "en" else f" ({found[name] - of['en'][name]:+.3f})" for name in FIGURES}
-            cells = [f"{found[name]:.3f}{more[name]}" for name in FIGURES]
-            rows.append([model, language, *cells, f"{found['unknown']} of {found['rows']}"])
-    return Table(["model", "language", *(title for *_, title in FIGURES.values()), "much unknown"], rows)

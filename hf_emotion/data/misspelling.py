@@ -55,13 +55,16 @@ def _misspelt(row: dict[str, Any], share: float) -> dict[str, Any]:
     draw = random.Random(row["text" if "context_id" in row else "id"])
     if draw.random() >= share:
         return {}
-    lower = draw.random() < 0.5
+    lower, found = draw.random() < 0.5, misspell_row(row, SHARE_OF_WORDS, draw)
+    text = found["text"].lower()
+    return found | {"text": text} if lower and ("words" not in found or len(text) == len(found["text"])) else found
+
+
+def misspell_row(row: dict[str, Any], share_of_words: float, draw: random.Random) -> dict[str, Any]:
+    """`text` and, where the row has them, `words` with errors."""
     if "words" not in row:
-        text = misspell(row["text"], SHARE_OF_WORDS, draw)
-        return {"text": text.lower() if lower else text}
+        return {"text": misspell(row["text"], share_of_words, draw)}
     borders = [0, *itertools.chain(*row["words"]), len(row["text"])]
-    pieces = [misspell(row["text"][a:b], SHARE_OF_WORDS, draw) for a, b in itertools.pairwise(borders)]
+    pieces = [misspell(row["text"][a:b], share_of_words, draw) for a, b in itertools.pairwise(borders)]
     ends = [*itertools.accumulate(map(len, pieces))]
-    text = "".join(pieces)
-    words = [[ends[2 * i], ends[2 * i + 1]] for i in range(len(row["words"]))]
-    return {"text": text.lower() if lower and len(text.lower()) == len(text) else text, "words": words}
+    return {"text": "".join(pieces), "words": [[ends[2 * i], ends[2 * i + 1]] for i in range(len(row["words"]))]}

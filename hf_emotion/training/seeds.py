@@ -3,6 +3,7 @@
 
 import dataclasses
 import logging
+import math
 import shutil
 import time
 from dataclasses import dataclass
@@ -159,7 +160,10 @@ class SeedTraining:
                 )
 
     def _best_method(self, methods: list[str]) -> Fitted:
-        """Train one model by each of the methods for few rows: the one that is best on the validation part."""
+        """
+        Train one model by each of the methods for few rows: the one that is best on the validation part, or an earlier one that is at most
+        one standard error worse (Breiman et al. 1984), as few rows would often choose the costlier one by chance.
+        """
         best: Fitted | None = None
         chosen = ""
         runs: dict[str, SeedRun] = {}
@@ -168,11 +172,12 @@ class SeedTraining:
             runs[method] = run = fitted.run
             shown = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
             logger.warning("%s: %s on the validation part %s", method, run.selected_by, shown)
-            if best is None or best_run([best.run, run]) is run:
+            if best is None or _is_clearly_better(run, best.run, len(self.splits["validation"])):
                 best, chosen = fitted, method
         assert best is not None
         if len(runs) > 1:
-            logger.warning("%s is kept", chosen)
+            beaten = best_run(runs.values()) is not best.run
+            logger.warning("%s is kept%s", chosen, ": no later one is better by a standard error" if beaten else "")
         best.run.few_shot = {
             "chosen": chosen,
             "tried": {
@@ -288,3 +293,13 @@ def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     result = np.empty_like(values)
     result[order] = values
     return result
+
+
+def _is_clearly_better(run: SeedRun, kept: SeedRun, rows: int) -> bool:
+    """By more than a standard error of a share of that many rows. Of a metric that is not a share, or is better when lower: if it is better."""
+    found, before = run.best_dev_metric, kept.best_dev_metric
+    if best_run([kept, run]) is kept:
+        return False
+    if found is None or before is None or not 0 <= before < found <= 1:
+        return True
+    return found - before > math.sqrt(found * (1 - found) / rows)

@@ -1,27 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A classifier on other corpora, in other languages, and on sentences that differ in a term of identity alone."""
+"""A classifier on other corpora, and on sentences that differ in a term of identity alone."""
 
 import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from toolkit_helpers import cells, write_csv
+from toolkit_helpers import write_csv
 
-from benchmarks.study.transfer import (
-    FIGURES,
-    TEMPLATES,
-    TERMS,
-    ekman_groups,
-    identity_terms,
-    measure_languages,
-    table,
-    transfer,
-)
-from hf_emotion.data.rows import packaged_rows
-from hf_emotion.runtime.unread import Unread
-from hf_emotion.tasks import dialogue_emotion, emotion_classification
-from hf_emotion.taxonomies import GOEMOTIONS
+from benchmarks.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
+from hf_emotion.tasks import dialogue_emotion
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -93,53 +81,6 @@ def test_a_model_that_reacts_to_one_term_in_one_sentence():
     assert found["religion"]["mean_range"] == pytest.approx(0.8 / (len(TEMPLATES) * 2))
     assert found["religion"]["changed"] == pytest.approx(1 / len(TEMPLATES))
     assert all(found[kind]["mean_range"] == 0 for kind in TERMS if kind != "religion")
-
-
-class Polyglot(Stub):
-    """It knows English, is half sure in Spanish, and reads nothing else. Its labels are in an order of their own."""
-
-    regression = False
-    task, model = emotion_classification.TASK, SimpleNamespace(config=SimpleNamespace())
-
-    def __init__(self):
-        sure, rows = {"en": 0.9, "es": 0.4}, {row["text"]: row for _, row in packaged_rows("languages", "test")}
-        labels = GOEMOTIONS[::-1]
-        scores = {
-            text: [sure.get(row["language"], 0) * (x in row["labels"]) for x in labels] for text, row in rows.items()
-        }
-        super().__init__(labels, scores.__getitem__)
-
-    def encode(self, texts):
-        unknown = np.array([float(not any(self.table(text))) for text in texts])
-        return SimpleNamespace(texts=texts, unread=Unread.nothing(len(texts))._replace(unknown=unknown))
-
-    def label_probabilities(self, encoded):
-        return super().label_probabilities(encoded.texts)
-
-
-def test_each_language_by_itself():
-    found = measure_languages(Polyglot())
-    assert list(found) == ["en", "de", "es", "fr", "pt", "ru"]
-    assert {figures["rows"] for figures in found.values()} == {84}
-    read = {language: [figures[name] for name in FIGURES] for language, figures in found.items()}
-    assert read["en"] == [1, 1, 1] and read["es"] == [0, 1, 1]
-    assert read["de"][:2] == [0, 0] and read["de"][2] < 0.1
-    assert [found[language]["unknown"] for language in ("en", "es", "de")] == [0, 0, 84]
-    rows = table({"a": found, "b": found}).rows
-    assert [row[:2] for row in rows[5:7]] == [["a", "ru"], ["b", "en"]]
-    assert rows[2][2:] == ["0.000 (-1.000)", "1.000 (+0.000)", "1.000 (+0.000)", "0 of 84"]
-
-
-def test_languages_from_the_command_line(tiny_run, single_run, argv, study, tmp_path):
-    shown = cells(study("languages", tiny_run, tiny_run, "--output", tmp_path / "languages.json").out)
-    found = json.loads((tmp_path / "languages.json").read_text())[str(tiny_run)]
-    assert len(shown) == 1 + 6 and found["ru"]["unknown"] == 84
-    options = ("--dataset", "languages", "--option", "language=en", "--json")
-    evaluated = json.loads(argv("evaluate", tiny_run, *options).out)["metrics"]
-    assert evaluated["tuned"]["macro_f1"] == found["en"]["macro_f1_stored"]
-    assert evaluated["fixed"]["macro_f1"] == found["en"]["macro_f1_fixed"]
-    done = study("languages", single_run)
-    assert done.code == 1 and "the labels of languages and of the checkpoint differ" in done.err
 
 
 def test_from_the_command_line(tiny_run, study, tmp_path, monkeypatch):

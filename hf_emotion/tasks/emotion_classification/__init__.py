@@ -81,10 +81,11 @@ class EmotionClassification(ClassificationTask):
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         """With a method for few rows its own learning rate and epochs, too; values are selected by Pearson's r."""
         from ...data.targets import has_targets
-        from .few_shot import ARGUMENTS
+        from .few_shot import arguments_of
 
         by = {"metric_for_best_model": "pearson"} if has_targets(train) else {}
-        return super().arguments(recipe, train) | by | ARGUMENTS.get(next(iter(recipe.few_shot or ()), ""), {})
+        method = next(iter(recipe.few_shot or ()), "")
+        return super().arguments(recipe, train) | by | arguments_of(method, len(train))
 
     def methods(self, recipe: Recipe, train: Dataset) -> list[str]:
         from .few_shot import methods_of

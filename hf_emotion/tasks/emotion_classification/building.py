@@ -96,24 +96,25 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
     gold = gold_of(train)
     if gold.single_label:
         raise ValueError("`teachers` need rows with several labels (own files: `label_separator`): leave them out.")
+    added = tuple(f"{corpus}-" for corpus in EVERYDAY)
+    taught = np.array([not id.startswith(added) for id in train["id"]])
+    texts = train.select(np.flatnonzero(taught))["text"][:]
     scores = []
     for teacher in teachers:
         key = hashlib.sha256(sha256_of(Path(teacher) / "model.safetensors").encode())
-        for text in train["text"]:
+        for text in texts:
             key.update(text.encode() + b"\0")
         kept = cache_folder() / "teachers" / f"{key.hexdigest()[:32]}.npy"
         if not kept.is_file():
             predictor = Predictor(teacher, dtype=dtype)
             if sorted(predictor.labels) != sorted(names):
                 raise ValueError(f"`teachers`: {teacher} has other labels than the corpus: {predictor.labels}.")
-            found = predictor.probabilities(train["text"], progress=True)
+            found = predictor.probabilities(texts, progress=True)
             with replacing(kept) as temporary, temporary.open("wb") as file:
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
         scores.append(np.load(kept).astype(np.float32))
-    soft = (gold.values + np.mean(scores, axis=0)) / 2
-    added = tuple(f"{corpus}-" for corpus in EVERYDAY)
-    packaged = np.array([id.startswith(added) for id in train["id"]])
-    soft[packaged] = gold.values[packaged]
+    soft = gold.values.astype(np.float32)
+    soft[taught] = (soft[taught] + np.mean(scores, axis=0)) / 2
     own = {split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()}
     return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
 

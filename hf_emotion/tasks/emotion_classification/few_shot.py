@@ -35,8 +35,9 @@ METHODS = ("linear", "contrastive", "label-vectors", "fine-tuning")
 OWN_FILES = ["linear", "fine-tuning"]  # of a recipe on your own files that names none
 ARGUMENTS: dict[str, Fields] = {  # of the methods that the Trainer trains; those of the recipe come first
     "label-vectors": {"learning_rate": 1e-3, "num_train_epochs": 15, "per_device_train_batch_size": 16},
-    "fine-tuning": {"learning_rate": 1e-4, "num_train_epochs": 10, "per_device_train_batch_size": 16},
+    "fine-tuning": {"learning_rate": 1e-4, "per_device_train_batch_size": 16},
 }
+FEWEST_EPOCHS, MOST_EPOCHS, MOST_ROWS = 3, 10, 16_000  # of fine-tuning, epochs times rows
 # Fields of a recipe that train other weights, or set a loss, a sampling or a head; the methods have their own.
 UNFIT = (
     *(
@@ -92,6 +93,14 @@ def _unfit(recipe: Recipe) -> str | None:
     if recipe.model_config.get("label_attention", "bilinear") != "bilinear":
         return "`few_shot` needs bilinear attention: leave `model_config.label_attention` out."
     return None
+
+
+def arguments_of(method: str, rows: int) -> Fields:
+    """The Trainer's arguments for a method and a number of training rows."""
+    own = ARGUMENTS.get(method, {})
+    if method == "fine-tuning":
+        own = own | {"num_train_epochs": max(FEWEST_EPOCHS, min(MOST_EPOCHS, MOST_ROWS // rows))}
+    return own
 
 
 def for_method(recipe: Recipe) -> Recipe:

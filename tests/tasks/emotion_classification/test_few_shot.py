@@ -14,7 +14,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from safetensors.torch import load_file
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
-from toolkit_helpers import FEELINGS, invoke, recipe_for, report_of, torch_threads, write_csv, write_meld
+from toolkit_helpers import FEELINGS, invoke, recipe_for, report_of, seed_run, torch_threads, write_csv, write_meld
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_seed
 
 from hf_emotion import Predictor, load_dataset_for, load_recipe, train
@@ -25,6 +25,7 @@ from hf_emotion.tasks.corpus import mark
 from hf_emotion.tasks.emotion_classification import TASK, few_shot
 from hf_emotion.tasks.emotion_classification.building import prepare
 from hf_emotion.tasks.rows import class_counts, few_of, gold_of
+from hf_emotion.training import seeds as training_seeds
 from hf_emotion.training.recipe_checks import check_parts
 
 
@@ -72,8 +73,7 @@ def test_dev_chooses_and_the_run_is_an_ordinary_one(few_run, single_label):
     assert first["data"] != second["data"]
     for run in report["runs"]:
         tried = {name: entry["best_dev_metric"] for name, entry in run["few_shot"]["tried"].items()}
-        assert list(tried) == METHODS and run["best_dev_metric"] == max(tried.values())
-        assert tried[run["few_shot"]["chosen"]] == max(tried.values())
+        assert list(tried) == METHODS and run["best_dev_metric"] == tried[run["few_shot"]["chosen"]]
         folder = few_run / f"seed-{run['seed']}"
         lines = (folder / "train.log").read_text(encoding="utf-8").splitlines()
         log = [json.loads(line) for line in lines if "eval_macro_f1" in line]
@@ -86,6 +86,28 @@ def test_dev_chooses_and_the_run_is_an_ordinary_one(few_run, single_label):
     assert accuracy == pytest.approx(best["test"]["argmax"]["accuracy"])
     card = (few_run / "README.md").read_text(encoding="utf-8")
     assert "at least 4 of each label" in card and f"({best['few_shot']['chosen']} of {', '.join(METHODS)})" in card
+
+
+@pytest.mark.parametrize(
+    ("kept", "run", "rows", "metric", "is_chosen"),
+    [
+        (0.80, 0.85, 50, "macro_f1", False),  # a standard error is .0505
+        (0.80, 0.86, 50, "macro_f1", True),  # .0491
+        (0.80, 0.85, 500, "macro_f1", True),
+        (0.80, 0.80, 10**9, "macro_f1", False),
+        (0.60, 0.59, 2, "loss", True),  # lower is better
+        (0.60, 0.90, 500, "loss", False),
+        (None, 0.10, 2, "macro_f1", True),
+    ],
+)
+def test_a_later_method_must_be_better_by_a_standard_error(kept, run, rows, metric, is_chosen):
+    first, second = (seed_run(selected_by=metric, best_dev_metric=value) for value in (kept, run))
+    assert training_seeds._is_clearly_better(second, first, rows) is is_chosen
+
+
+def test_more_rows_are_fine_tuned_in_fewer_epochs():
+    epochs = {n: few_shot.arguments_of("fine-tuning", n)["num_train_epochs"] for n in (8, 1600, 4000, 100_000)}
+    assert epochs == {8: 10, 1600: 10, 4000: 4, 100_000: 3}
 
 
 def test_the_validation_rows_of_each_seed_are_analysed_and_compared(base_bert, single_label, tmp_path):
