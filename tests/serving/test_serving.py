@@ -23,8 +23,9 @@ from toolkit_helpers import torch_threads
 
 from hf_emotion import Predictor
 from hf_emotion.runtime.sharing import pause
-from hf_emotion.serving import threads
+from hf_emotion.serving import fastest, threads
 from hf_emotion.serving.threads import BatchingPredictor
+from hf_emotion.tasks.predictor import LabelPredictor
 
 
 FORK = "fork" in multiprocessing.get_all_start_methods()
@@ -51,6 +52,32 @@ class Recorder:
         if "bad" in inputs:
             raise ValueError(f"input {inputs.index('bad') + 1} of {len(inputs)} is bad")
         return [2 * number for number in inputs]
+
+
+class Timed(LabelPredictor):
+    """A model of two labels that needs some milliseconds."""
+
+    def __init__(self, milliseconds, score=0.5, units="texts"):
+        self.milliseconds, self.score, self.units = milliseconds, score, units
+
+    def probabilities(self, texts):
+        time.sleep(self.milliseconds / 1000)
+        return np.full((len(texts), 2), self.score, np.float32)
+
+
+@pytest.mark.parametrize(("stored", "half", "chosen"), [([30, 30], [10, 10], "bfloat16"), ([30, 10], [10, 30], None)])
+def test_the_fastest_number_type_is_taken_where_all_models_gain(stored, half, chosen, monkeypatch, caplog):
+    found = {None: [Timed(one) for one in stored], "bfloat16": [Timed(one, 0.512) for one in half]}
+    monkeypatch.setattr(fastest, "load_predictor", lambda name, dtype=None: found[dtype][int(name)])
+    monkeypatch.setattr(fastest, "SECONDS", 0.1)
+    assert fastest.fastest([str(i) for i in range(len(stored))]) == chosen
+    assert "scores move by up to 0.012" in caplog.text and f"number type: {chosen or 'as stored'}" in caplog.text
+
+
+def test_the_fastest_number_type_of_models_without_texts(monkeypatch):
+    monkeypatch.setattr(fastest, "load_predictor", lambda name, dtype=None: Timed(1, units="utterances"))
+    with pytest.raises(ValueError, match="choose a type"):
+        fastest.fastest(["dialogues"])
 
 
 @pytest.fixture
