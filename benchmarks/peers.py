@@ -314,7 +314,7 @@ async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, sec
     return latencies, failures, time.perf_counter() - start
 
 
-CLIENTS = (1, 8, 32, 128)
+CLIENTS, FASTEST = (1, 8, 32, 128), "ours, --dtype fastest"
 
 
 def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: int) -> list[dict]:
@@ -348,11 +348,12 @@ def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: 
                     add(result("service", f"{rate} of {name}", [1 / one for one in request], "1/s"), server)
                     add(result("service", f"{wait} of {name}", slow, "ms"), server)
                     continue
-                own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"]
-                our_request, our_slow, _ = zip(*own.rounds, strict=True)
-                more = {"peer": name, "failures": sum(failures)}
-                add(ratio("service", f"{rate} beside {name}", our_request, request, at_least=1.2), server, **more)
-                add(ratio("service", f"{wait} beside {name}", our_slow, slow, "ms", at_most=1), server, **more)
+                mine = {"ours, ONNX": name} if "ONNX" in name else {"ours, torch": name, FASTEST: f"{name}, {FASTEST}"}
+                for our_name, peer in mine.items():
+                    our_request, our_slow, _ = zip(*servers[our_name].rounds, strict=True)
+                    more = {"peer": peer, "failures": sum(failures)}
+                    add(ratio("service", f"{rate} beside {peer}", our_request, request, at_least=1.2), server, **more)
+                    add(ratio("service", f"{wait} beside {peer}", our_slow, slow, "ms", at_most=1), server, **more)
         for name, server in alive.items():
             family = [server.process, *server.process.children(recursive=True)]
             memory = sum(one.memory_info().rss for one in family) / 2**20
