@@ -258,7 +258,7 @@ function work() {
     es: "yo el la los las una un es y con por que muy pero está esto lo mi estoy tengo nada de", it: "io il la gli è non e con per che un una molto ma sono questo mi di ho della sei",
     pt: "eu os um uma é não e com para por que muito mas está isso estou meu minha de", nl: "ik je hij wij en de het een met voor van maar dat zijn niet heel erg heb ben naar",
     sv: "jag är inte och det en ett med för på han som att hon vi mycket", da: "jeg du er ikke og det en et på som har hun vi meget så", pl: "ja ty jest nie na się że ale bardzo jak co mam jestem tak",
-    ro: "eu este nu și un cu pentru că ca mai în la de sunt foarte am", tr: "ben sen bu ve bir için çok değil ama da gibi", fi: "olen en ja on ei se niin mutta että minä hän tänään ole", id: "saya aku kamu tidak dan yang ini itu untuk dengan sangat",
+    ro: "eu este nu și un cu pentru că ca mai în la de sunt foarte", tr: "ben sen bu ve bir için çok değil ama da gibi", fi: "olen en ja ei se niin mutta että minä hän tänään ole", id: "saya aku kamu tidak dan yang ini itu untuk dengan sangat",
   }).map(([code, words]) => [code, new Set(words.split(" "))]);
   const SCRIPTS = [[/[\u3040-\u30ff]/, "ja"], [/\p{sc=Han}/u, "zh"], [/\p{sc=Hangul}/u, "ko"], [/\p{sc=Cyrillic}/u, "ru"], [/\p{sc=Arabic}/u, "ar"], [/\p{sc=Devanagari}/u, "hi"], [/\p{sc=Greek}/u, "el"], [/\p{sc=Hebrew}/u, "he"], [/\p{sc=Thai}/u, "th"]];
 
