@@ -4,6 +4,8 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER / "_ext"), str(FOLDER.parent)]  # `benchmarks.study` makes tables
@@ -62,3 +64,13 @@ napoleon_use_ivar = True
 
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
+
+
+def _mark_drawn_tables(app, page):
+    for block in page.findall(nodes.literal_block):
+        if "┏" in block.astext():
+            block["classes"].append("drawn")  # book.css keeps its lines whole
+
+
+def setup(app):
+    app.connect("doctree-read", _mark_drawn_tables)

@@ -128,7 +128,7 @@ def export(
         low, high = speed["quartiles"]
         print(
             f"{speed['times_as_fast_as_torch']:.2f} times as fast as torch (quartiles {low:.2f} and {high:.2f}), "
-            f"{speed['threads']} threads"
+            f"threads: {speed['threads']}"
         )
     else:
         print("speed: not measured, too few texts")

@@ -143,7 +143,8 @@ def serve_here(
 ) -> None:
     """Serve from this process until Ctrl+C. `show` gets the address."""
     from ..serving.service import build
-    from ..serving.web import run
+    from ..serving.web import listen, run
 
+    listen(host, port).close()  # what is wrong with the address is told before the models are loaded
     logging.getLogger("hf_emotion.serve").setLevel(logging.WARNING if settings.log == "errors" else logging.INFO)
     run(build(settings), host, port, settings.timeout, settings.log_format, max_connections, show)

@@ -306,9 +306,8 @@ def _answer_errors(app: FastAPI) -> None:
             what = f"{type(cause).__name__}: {str(cause)[:MOST_SHOWN]}"
             return problem(400, f"the body cannot be read as JSON in UTF-8 ({what})")
         if error.status_code == 404:
-            return problem(
-                404, f"there is no {request.url.path[:MOST_SHOWN]}, but {', '.join(app.openapi()['paths'])}."
-            )
+            routes = ", ".join(app.openapi()["paths"])
+            return problem(404, f"there is no {request.url.path[:MOST_SHOWN]}, but {routes}; see /openapi.json.")
         if error.status_code == 405 and error.headers:
             message = f"{request.method} is not allowed here: use {error.headers['Allow']}."
             return problem(405, message, headers=error.headers)

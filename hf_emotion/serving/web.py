@@ -358,7 +358,8 @@ def listen(host: str, port: int) -> socket.socket:
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return server
     except OSError as error:
-        raise OSError(f"{host}:{port} cannot be served ({error.strerror}): choose another address.") from error
+        why = str(error.strerror).partition(" (while")[0]  # what follows repeats the address
+        raise OSError(f"{host}:{port} cannot be served ({why}): choose another --port or --host.") from error
 
 
 def url_of(host: str, port: int) -> str:
@@ -378,11 +379,12 @@ def run(
     log_with_time(log_format)
     listening = listen(host, port)
     url = url_of(host, listening.getsockname()[1])
+    server = Server(app, timeout, allowed_connections(max_connections or MAX_CONNECTIONS))
+    # Uvicorn sets the same handler, but later, and a signal may come as soon as the address is told. Once all is done, it raises the signal
+    # again that it got: that is not a failure.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, server.handle_exit)
     print(f"{url} (Ctrl+C ends it)", flush=True)
     if show is not None:
         threading.Thread(target=show, args=(url,), daemon=True).start()
-    server = Server(app, timeout, allowed_connections(max_connections or MAX_CONNECTIONS))
-    # Once all is done, uvicorn raises the signal again that it got: that is not a failure.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
     server.run([listening])

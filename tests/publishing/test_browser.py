@@ -336,7 +336,7 @@ def test_the_page_says_what_the_model_cannot_read(page, serve, visit, folders, t
         "Ich bin stinksauer, niemand geht ans Telefon.",
         "今日はとても悲しい一日だった。",
         "it was not a good day for them",
-        "I am happy. " * 700,  # "am" is Romanian, too
+        "I am happy, I am on call on Monday",
     ]
     found = tab.evaluate("(texts) => model.unread(texts)", texts)
     assert [one["language"] for one in found] == ["de", "ja", None, None]

@@ -36,6 +36,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.key import read_key
 from hf_emotion.runtime import classifying, languages, remote
 from hf_emotion.runtime.remote import Client
+from hf_emotion.serving import web
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
@@ -693,6 +694,16 @@ class TestUnderLoad:
         # would reset most of the eight.
         answers = found.pop(b'[{"label"')
         assert answers > 20 and found.total() <= 2, found
+
+    def test_a_signal_ends_it_as_soon_as_the_address_is_told(self, folders, monkeypatch):
+        monkeypatch.setattr(web, "print", lambda *told, **how: signal.raise_signal(signal.SIGINT), raising=False)
+        monkeypatch.setattr(web, "log_with_time", lambda log_format: None)
+        before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+        try:
+            web.run(build(Settings(checkpoints=[str(folders["text"])])), "127.0.0.1", 0, timeout=1)
+        finally:
+            for number, handler in before:
+                signal.signal(number, handler)
 
 
 def rows_in(text: str) -> list[dict]:

@@ -16,7 +16,7 @@ from transformers import AutoModelForSequenceClassification
 
 from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.inference import load_predictor
-from hf_emotion.serving.web import PAGE, POLICY
+from hf_emotion.serving.web import PAGE, POLICY, listen
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
@@ -357,10 +357,19 @@ def test_the_page_opens_in_the_browser(argv, folders, monkeypatch):
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr("hf_emotion.serving.web.run", lambda *arguments: served.append(arguments))
     assert argv("demo", folders["text"], folders["replies"]).err == ""
-    assert argv("demo", folders["text"], "--no-browser", "--port", 8000).err == ""
+    with listen("127.0.0.1", 0) as taken:
+        chosen = taken.getsockname()[1]
+    assert argv("demo", folders["text"], "--no-browser", "--port", chosen).err == ""
     (app, host, port, *_, show), (_, _, given, *_, nothing) = served
-    assert list(app.state.models) == ["text", "replies"] and (host, port, given) == ("127.0.0.1", 0, 8000)
+    assert list(app.state.models) == ["text", "replies"] and (host, port, given) == ("127.0.0.1", 0, chosen)
     assert show == opened.append and nothing is None
+
+
+def test_a_taken_port_is_told_before_the_models_are_loaded(argv, folders, monkeypatch):
+    monkeypatch.setattr("hf_emotion.serving.service.build", lambda settings: pytest.fail("it loads them"))
+    with listen("127.0.0.1", 0) as taken:
+        done = argv("demo", folders["text"], "--port", taken.getsockname()[1])
+    assert done.code == 1 and done.err.endswith("(Address already in use): choose another --port or --host.\n")
 
 
 def test_wrong_usage(argv, folders, tmp_path):
