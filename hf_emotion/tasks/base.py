@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -265,6 +265,14 @@ class Task:
     def labels(self, names: Sequence[str]) -> list[str]:
         """The labels that its results have, from the names of a model's classes."""
         return list(names)
+
+    def main_figures(
+        self, names: Iterable[str], selected_by: str | None = None, published: Iterable[str] = ()
+    ) -> list[str]:
+        """At most four of these figures, in this order: the one that selected the epoch, published ones, the `headline`."""
+        present = list(names)
+        first = () if selected_by is None else (selected_by,)
+        return [name for name in dict.fromkeys((*first, *published, *self.headline)) if name in present][:4]
 
     # Rows. N counts what is predicted: rows, or the turns of dialogues.
 
