@@ -375,11 +375,12 @@ def _texts(
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
-        rows = rows_for_task(task_of_run(report), splits[split])
+        task = task_of_run(report)
+        rows = rows_for_task(task, splits[split])
         if rows is not None:
-            rows = at_most(rows, report.max_eval_rows)
+            rows = at_most(task, rows, report.max_eval_rows)
             if split == "validation" and report.shots:
-                rows = few_of(rows, report.shots, seed)
+                rows = few_of(task, rows, report.shots, seed)
             ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(

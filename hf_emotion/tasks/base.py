@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from ..gold import Gold
+from ..io.lazily import numpy as np
+
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
     from datasets import Dataset, DatasetDict
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..gold import Gold
     from ..recipes import Fields, Recipe
     from ..run_report import Contexts, RunReport, SeedRun
     from ..runtime.remote import Client
@@ -278,7 +279,7 @@ class Task:
 
     def texts(self, rows: Dataset) -> list[str]:
         """The whole text of each row."""
-        raise NotImplementedError
+        return list(rows["text"])
 
     def counted_texts(self, rows: Dataset) -> Counter[str]:
         """Text -> how often it occurs, to find duplicates."""
@@ -292,13 +293,15 @@ class Task:
         """For each row the text that no training row may share after `dedupe`."""
         return self.texts(rows)
 
-    def gold(self, rows: Dataset) -> Gold | None:
-        """What N units are labelled with; None without labels."""
-        raise NotImplementedError
+    def gold(self, rows: Dataset) -> Gold:
+        """What N units are labelled with; ValueError without labels."""
+        if not self.labelled:
+            raise ValueError(f"the rows have no labels: they have the columns {rows.column_names}.")
+        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         """The N ids and texts."""
-        raise NotImplementedError
+        return list(rows["id"]), self.texts(rows)
 
     def as_texts(self, rows: Dataset) -> Dataset | None:
         """Rows that a classifier of texts reads; None: it cannot read them."""

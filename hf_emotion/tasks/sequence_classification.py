@@ -42,7 +42,7 @@ from ..runtime.unread import COLUMNS, Unread, warn_unread
 from ..runtime.windows import Windowing
 from .base import MainProcessFirst, Prepared
 from .corpus_metrics import single_label
-from .rows import class_counts, gold_of
+from .rows import gold_of
 
 
 logger = logging.getLogger(__name__)
@@ -327,7 +327,7 @@ def prepare_classifier(
         tokenizer,
         names,
         not gold.single_label,
-        list(class_counts(splits["train"]).values()),
+        gold.counts(len(names)).tolist(),
         recipe.label_texts,
         contexts,
         _means(gold) if frequencies is None and not gold.single_label else frequencies,

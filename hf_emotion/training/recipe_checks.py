@@ -13,7 +13,6 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 from ..recipes import Recipe, check_key, find_recipe, read_recipe, source_of
 from ..runtime.languages import check_languages
 from ..tasks import TASKS, corpus_of, task_of_type
-from ..tasks.loading import check_dataset
 
 
 def load_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
@@ -33,7 +32,7 @@ def load_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
 def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     """The recipe, with the fields that its task sets; ValueError, which names the source, for an unknown corpus, model or option."""
     try:
-        check_dataset(recipe.dataset, recipe.dataset_options)
+        corpus_of(recipe.dataset).check(recipe.dataset_options)
         names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
             raise ValueError("`data_license` and `data_terms` are for your own files: leave them out.")
@@ -49,6 +48,13 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
     return recipe
+
+
+def over_base_model(recipe: Recipe) -> Recipe:
+    """The recipe that `train` trains: checked, with the model type that fits its base model."""
+    recipe = check_parts(recipe)
+    task = task_of_type(recipe.model_type)
+    return recipe if task is None else check_parts(task.over_base_model(recipe))
 
 
 def _check_model(recipe: Recipe) -> None:

@@ -43,9 +43,6 @@ class AspectExtraction(ClassificationTask):
     def labels(self, names: Sequence[str]) -> list[str]:
         return text_processing.tag_labels(names)
 
-    def texts(self, rows: Dataset) -> list[str]:
-        return list(rows["text"])
-
     def gold(self, rows: Dataset) -> Gold:
         return Gold(np.array([tag for tags in rows["labels"] for tag in tags], dtype=np.int64))
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import datasets
-from ...io.lazily import numpy as np
 from ..base import ClassificationTask, FileColumns
 
 
@@ -52,9 +51,6 @@ class EmotionClassification(ClassificationTask):
     explains = frozenset({"labels", "method"})
     ranks_words = True
 
-    def texts(self, rows: Dataset) -> list[str]:
-        return list(rows["text"])
-
     def gold(self, rows: Dataset) -> Gold:
         from ...data.splits import gold_matrix
         from ...data.targets import has_targets, target_matrix
@@ -62,11 +58,8 @@ class EmotionClassification(ClassificationTask):
         if has_targets(rows):
             return Gold(target_matrix(rows))
         if isinstance(rows.features["labels"], datasets.ClassLabel):
-            return Gold(np.asarray(rows["labels"], dtype=np.int64))
+            return super().gold(rows)
         return Gold(gold_matrix(rows))
-
-    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
-        return list(rows["id"]), list(rows["text"])
 
     def check_recipe(self, recipe: Recipe) -> None:
         from .building import check_recipe

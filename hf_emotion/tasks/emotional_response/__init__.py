@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...gold import Gold
-from ...io.lazily import numpy as np
 from ..base import GenerationTask
 from ..corpus import mark
 
@@ -41,9 +39,6 @@ class EmotionalResponse(GenerationTask):
     def held_out_texts(self, rows: Dataset) -> list[str]:
         """The contexts: no training pair may share one, whatever its reply."""
         return list(rows["context"])
-
-    def gold(self, rows: Dataset) -> Gold:
-        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         return list(rows["id"]), list(rows["reply"])
