@@ -259,6 +259,10 @@ class Task:
 
     # Which models, runs and rows are its own
 
+    def trains(self, model_type: str | None) -> bool:
+        """Whether a recipe with this `model_type` trains it; None: the base model's own classifier."""
+        return self.stock if model_type is None else model_type in self.model_types
+
     def owns(self, config: Any) -> bool:
         """Whether a model with this configuration belongs to this task."""
         return False

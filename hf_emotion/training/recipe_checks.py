@@ -39,11 +39,10 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
         _check_model(recipe)
         check_languages(recipe.languages)
         for task in TASKS:
-            if recipe.model_type in task.model_types or recipe.model_type is None and task.stock:
+            if task.trains(recipe.model_type):
                 task.check_recipe(recipe)
-                fields = {**task.complete(recipe), **recipe.model_config}
-                if fields != recipe.model_config:
-                    more = {name: fields[name] for name in fields if name not in recipe.model_config}
+                fields = task.complete(recipe)
+                if more := {name: fields[name] for name in fields if name not in recipe.model_config}:
                     recipe = dataclasses.replace(recipe, model_config=recipe.model_config | more)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error

@@ -47,7 +47,7 @@ def rows_of(
 def _as_read(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
     """The task that a recipe trains, and the rows as its models read them (a classifier of texts reads replies, too)."""
     found, task = task_of_rows(splits["train"]), task_of_type(recipe.model_type)
-    if not (found.stock if recipe.model_type is None else recipe.model_type in found.model_types):
+    if not found.trains(recipe.model_type):
         parts = {split: found.as_texts(rows) for split, rows in splits.items()}
         read = None if parts["train"] is None else task_of_rows(parts["train"])
         if read is None or task not in (None, read):
