@@ -142,7 +142,7 @@ class TextMatching(ClassificationTask):
 
         encoded = splits.map(encode, batched=True, remove_columns=["id", "first", "second"])
         parts = {name: encoded[name] for name in ("train", "validation")}
-        collate = make_collator(tokenizer, len(names), False)
+        collate = make_collator(tokenizer)
         return Prepared(model=model, tokenizer=tokenizer, collate=collate, measure=measure, **parts)
 
     def card(self, folder, recipe, report, best) -> Card:

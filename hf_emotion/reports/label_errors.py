@@ -215,7 +215,7 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], Gold, lis
     if gold is None or gold.regression or np.unique(gold.values).size < 2:
         raise ValueError(f"{dataset} has no labels of whole texts to check, at least two.")
     ids, texts = task.units(rows)
-    if gold.multi_label and not gold.annotated.all():
+    if not gold.complete:
         raise ValueError(
             f"{dataset} has labels that were not annotated in every row: check a part that has all of them."
         )

@@ -159,7 +159,8 @@ def _write_predictions(
     One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order, and, if there are
     some, the labels that were not annotated; no texts.
     """
-    tables = []
+    tables, golds = [], {split: gold_of(splits[split]) for split in probabilities}
+    complete = all(gold.complete for gold in golds.values())
     for split, scores in probabilities.items():
         ids, labels, _, scores = labelled_units(splits[split], scores)
         columns = {
@@ -168,8 +169,8 @@ def _write_predictions(
             "labels": [[names[i] for i in own] for own in labels],
             "probabilities": pyarrow.array(list(scores), pyarrow.list_(pyarrow.float32())),
         }
-        if UNANNOTATED in splits[split].column_names:
-            unannotated = [[names[i] for i in own] for own in splits[split][UNANNOTATED]]
+        if not complete:
+            unannotated = [[names[i] for i in np.flatnonzero(~own)] for own in golds[split].annotated]
             columns[UNANNOTATED] = pyarrow.array(unannotated, pyarrow.list_(pyarrow.string()))
         tables.append(pyarrow.table(columns))
     table = pyarrow.concat_tables(tables).replace_schema_metadata({"label_names": json.dumps(names)})
