@@ -76,6 +76,15 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """The Trainer with the best weights, what was prepared for it, and the facts of the training."""
+
+    trainer: Any
+    prepared: Prepared
+    run: SeedRun
+
+
+@dataclass(frozen=True)
 class Part:
     """
     Some rows of a corpus that get their own model.
@@ -347,12 +356,10 @@ class Task:
         """What the training needs. `first`: `TrainingArguments.main_process_first`. `part`: the contexts of a `Part`."""
         return self.file("building").prepare(recipe, splits, first, part)
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         """
-        Predict, write the checkpoint into `folder` and add figures to `run`. All processes call it; the first one writes, and `folder` is
-        None in the others.
+        Predict, write the checkpoint into `folder` and add figures to `fitted.run`. All processes call it; the first one writes, and `folder`
+        is None in the others.
         """
         raise NotImplementedError
 
@@ -421,12 +428,10 @@ class ClassificationTask(Task):
 
         return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         from .held_out import finish_classifier
 
-        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder)
+        return finish_classifier(self, recipe, fitted, splits, folder)
 
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .classifier_evaluating import figures
@@ -443,9 +448,7 @@ class GenerationTask(Task):
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         return {"metric_for_best_model": "perplexity"}
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> None:
         from .perplexity import finish
 
-        finish(run, trainer, prepared, folder)
+        finish(fitted, folder)

@@ -21,7 +21,7 @@ from ..recipes import Recipe
 from ..run_report import OneAnswer, SeedRun
 from ..runtime.plain import text_processing
 from . import task_of_rows
-from .base import HeldOut, Prepared, Task
+from .base import Fitted, HeldOut, Task
 from .checkpoints import save_model
 from .corpus_metrics import at_thresholds
 from .rows import gold_of
@@ -106,9 +106,7 @@ def held_out(
 def finish_classifier(
     task: Task,
     recipe: Recipe,
-    run: SeedRun,
-    trainer: Any,
-    prepared: Prepared,
+    fitted: Fitted,
     splits: DatasetDict,
     folder: Path | None,
     finish: Callable[..., HeldOut | None] = held_out,
@@ -117,14 +115,14 @@ def finish_classifier(
     Predict the validation and the test part with a trained classifier; `finish` writes the results and the checkpoint, with the arguments of
     `held_out`. For the others see `Task.finish`.
     """
-    model = trainer.whole_model()  # all processes have a part in this
-    tokenizer, settings = prepared.tokenizer, prepared.settings
+    model = fitted.trainer.whole_model()  # all processes have a part in this
+    tokenizer, settings = fitted.prepared.tokenizer, fitted.prepared.settings
     if folder is None:
         return None
     predictor = task.trained_predictor(model, tokenizer, max_length=recipe.max_length, **settings)
     model.config.calibration_temperature = None  # the base model's own
     scores = {split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"}
-    return finish(recipe, run, scores, splits, folder, model, partial(save_model, model, tokenizer, **settings))
+    return finish(recipe, fitted.run, scores, splits, folder, model, partial(save_model, model, tokenizer, **settings))
 
 
 def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> OneAnswer | None:

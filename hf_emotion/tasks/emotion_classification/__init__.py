@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...gold import Gold
 from ...io.lazily import datasets
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Fields, Recipe
-    from ...run_report import SeedRun
-    from ..base import HeldOut, Prepared
+    from ..base import Fitted, HeldOut
 
 
 # Fields of a recipe that are for labels.
@@ -84,16 +83,14 @@ class EmotionClassification(ClassificationTask):
 
         return methods_of(recipe, train, self.model_types[:2])
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         from ...data.targets import has_targets
         from ..held_out import finish_classifier, held_out
         from .unlike import telling
         from .values import held_out_values
 
-        finish = telling(prepared, held_out_values if has_targets(splits["train"]) else held_out)
-        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder, finish)
+        finish = telling(fitted.prepared, held_out_values if has_targets(splits["train"]) else held_out)
+        return finish_classifier(self, recipe, fitted, splits, folder, finish)
 
 
 TASK = EmotionClassification()
