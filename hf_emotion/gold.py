@@ -54,6 +54,16 @@ class Gold:
         """(N,) or (N, C) bool, the shape of `values`: what somebody annotated."""
         return ~np.isnan(self.values) if self.regression else self.values >= 0
 
+    @property
+    def complete(self) -> bool:
+        """Whether somebody annotated every label and value."""
+        return self.single_label or bool(self.annotated.all())
+
+    @property
+    def targets(self) -> np.ndarray:
+        """What a model learns: (N,) class ids, or (N, C) float32, NaN for what was not annotated."""
+        return self.values if self.single_label else np.where(self.annotated, self.values, np.nan).astype(np.float32)
+
     def has(self, classes: int) -> np.ndarray:
         """(N, C) bool: which labels each row has."""
         return one_hot(self.values, classes) if self.single_label else self.values > 0

@@ -40,6 +40,12 @@ Figures: TypeAlias = dict[str, dict[str, Any]]
 Summary: TypeAlias = "dict[str, dict[str, dict[str, Spread]]]"  # split -> kind of decision -> metric
 
 
+def decision_title(kind: str, *thresholds: float) -> str:
+    """What a kind of decision is called in every table and picture, for runs with these fixed thresholds."""
+    same = f"threshold {thresholds[0]}" if len(set(thresholds)) == 1 else "fixed threshold"
+    return {"fixed": same, "tuned": "tuned thresholds"}.get(kind, kind.replace("_", " "))
+
+
 class Environment(TypedDict, total=False):
     """Versions and hardware of a run."""
 

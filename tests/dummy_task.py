@@ -13,7 +13,6 @@ from toolkit_helpers import write_csv
 
 from hf_emotion.data.files import read_rows
 from hf_emotion.data.splits import label_names
-from hf_emotion.gold import Gold
 from hf_emotion.runtime.attribution import Explained, one_text
 from hf_emotion.runtime.batching import as_texts
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
@@ -127,12 +126,6 @@ class TextMatching(ClassificationTask):
     def texts(self, rows):
         return [f"{first}{BETWEEN}{second}" for first, second in zip(rows["first"], rows["second"], strict=True)]
 
-    def gold(self, rows):
-        return Gold(np.asarray(rows["labels"], dtype=np.int64))
-
-    def units(self, rows):
-        return list(rows["id"]), self.texts(rows)
-
     def prepare(self, recipe, splits, first, part) -> Prepared:
         names, tokenizer = label_names(splits["train"]), base_tokenizer(recipe)
         counts = np.bincount(splits["train"]["labels"]).tolist()
@@ -149,7 +142,7 @@ class TextMatching(ClassificationTask):
 
         encoded = splits.map(encode, batched=True, remove_columns=["id", "first", "second"])
         parts = {name: encoded[name] for name in ("train", "validation")}
-        collate = make_collator(tokenizer, len(names), False)
+        collate = make_collator(tokenizer)
         return Prepared(model=model, tokenizer=tokenizer, collate=collate, measure=measure, **parts)
 
     def card(self, folder, recipe, report, best) -> Card:

@@ -42,7 +42,6 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.recipes import Recipe, recipe_folder
 from hf_emotion.tasks import corpora, corpus_of
 from hf_emotion.tasks.emotional_response.onnx_replies import OnnxReplyGenerator
-from hf_emotion.tasks.loading import check_dataset
 from hf_emotion.training.recipe_checks import load_recipe
 
 
@@ -546,7 +545,9 @@ def entry_points(root: Path, exported: bool = True) -> dict[str, EntryPoint]:
         "read_rows": EntryPoint(table_files(), run_read_rows),
         "own files": EntryPoint(own_files(), run_own_files, ("`", "option", "oversample")),
         "corpora": corpora_point(write_corpora(root / "corpora")),
-        "dataset options": EntryPoint(datasets, lambda case, folder: check_dataset(*case), ("dataset", "option")),
+        "dataset options": EntryPoint(
+            datasets, lambda case, folder: corpus_of(case[0]).check(case[1]), ("dataset", "option")
+        ),
         "recipes": recipe_point(),
         "gate": gate_point(),
         "models": models_point(),

@@ -14,6 +14,7 @@ from hf_emotion import metrics
 from hf_emotion.io.files import write_json
 from hf_emotion.runtime.languages import languages_in
 from hf_emotion.tasks.cards import table as markdown_table
+from hf_emotion.tasks.emotion_classification import TASK
 from hf_emotion.tasks.emotion_classification.brighter import DETECTED, TRAINED, UNSEEN
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.loading import load_split
@@ -29,7 +30,7 @@ def drawn(rows: Dataset, most: int | None) -> Dataset:
     """At most so many rows of each language, drawn at a fixed seed."""
     codes = np.array(rows["language"])
     parts = [rows.select(np.flatnonzero(codes == code)) for code in dict.fromkeys(codes)]
-    return concatenate_datasets([at_most(part, most) for part in parts])
+    return concatenate_datasets([at_most(TASK, part, most) for part in parts])
 
 
 def tuned(gold: np.ndarray, scores: np.ndarray, common: Iterable[float]) -> list[float]:

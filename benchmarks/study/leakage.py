@@ -6,12 +6,12 @@ from typing import Any
 
 from datasets import DatasetDict, concatenate_datasets
 
-from hf_emotion.data.splits import oversample_minorities
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
 from hf_emotion.runs.reproduce import encoder_name
 from hf_emotion.runs.train import train
 from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.rows import oversample_minorities
 
 
 def measure_leakage(recipe: Recipe, output: Path, data_dir: Path | None = None) -> dict[str, Any]:

@@ -119,15 +119,15 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 def print_report(report: "RunReport", all_figures: bool = False) -> None:
     """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
-    from ..tasks import headline, task_of_run
-    from ..tasks.classifier_cards import decision_title
+    from ..run_report import decision_title
+    from ..tasks import task_of_run
 
     split = report.measured_split
     kinds = report.summary[split]
     published = report.published
     names = list(next(iter(kinds.values())))
     if not all_figures:
-        names = headline(task_of_run(report), names, report.runs[0].selected_by, published)
+        names = task_of_run(report).main_figures(names, report.runs[0].selected_by, published)
     rows = []
     for name in names:
         row = [name, *(mean_std(values.get(name)) for values in kinds.values())]

@@ -40,19 +40,19 @@ def format_of(path: str | Path) -> str:
 
 def columns_of(path: str | Path, separator: str | None = None, encoding: str | None = None) -> list[str]:
     """The columns that a CSV, TSV, Parquet or Excel file declares; empty for JSONL, which declares none."""
-    kind = FORMATS.get(ending(path))
-    with reading(shown(path)):
+    kind, name = FORMATS.get(ending(path)), shown(path)
+    with reading(name):
         if kind == "csv":
             with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
-                _, header = next(_csv_lines(file, shown(path), separator or default_separator(path)), (1, []))
-                return _named_columns(header, shown(path))
+                _, header = next(_csv_lines(file, name, separator or default_separator(path)), (1, []))
+                return _named_columns(header, name)
         if kind == "parquet":
             import pyarrow.parquet
 
             with open_file(path) as file:
-                return _named_columns(pyarrow.parquet.read_schema(file).names, shown(path))
+                return _named_columns(pyarrow.parquet.read_schema(file).names, name)
         if kind == "xlsx":
-            return _named_columns(_as_texts(next(_sheet(path), ())), shown(path))
+            return _named_columns(_as_texts(next(_sheet(path), ())), name)
     return []
 
 

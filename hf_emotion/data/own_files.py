@@ -202,6 +202,26 @@ def draw_units(
     return [unit for unit in order if unit not in taken], drawn
 
 
+def split_units(
+    rows: datasets.Dataset,
+    fraction: float,
+    units: Sequence[Hashable] | None = None,
+    rounded: Callable[[float], int] = round,
+) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """Set aside a fraction of the `units` (None: each row is one), see `draw_units`: (the rest, what is set aside), rows in order."""
+    units = range(len(rows)) if units is None else units
+    drawn = set(draw_units(rows, units, fraction, rounded)[1])
+    aside = np.array([unit in drawn for unit in units])
+    return rows.select(np.flatnonzero(~aside)), rows.select(np.flatnonzero(aside))
+
+
+def split_by_text(
+    rows: datasets.Dataset, fraction: float, column: str = "text"
+) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """Set aside a fraction of the distinct texts of a column, see `split_units`."""
+    return split_units(rows, fraction, rows[column][:])
+
+
 def name_of(value: Any) -> str:
     """A cell as a name, in composed characters; "" for an empty one. 1.0 is 1: a column with gaps holds 1.0 for 1."""
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the splits of all corpora share: labels, duplicates, oversampling."""
+"""What the splits of all corpora share: labels, fingerprints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from ..io.lazily import datasets
 from ..io.lazily import numpy as np
-from .own_files import draw_units
 from .targets import has_targets, target_names
 
 
@@ -63,36 +62,3 @@ def gold_matrix(rows: datasets.Dataset) -> np.ndarray:
     if UNANNOTATED in rows.column_names:
         matrix[multi_hot(rows[UNANNOTATED], number) > 0] = -1
     return matrix
-
-
-def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
-    """
-    Repeat rows until every class has as many as the largest: with n rows in a class and m in the largest, each row ⌊m/n⌋ or ⌈m/n⌉
-    times. Give only a training split: oversampling before splitting puts copies of training rows into the test part.
-    """
-    if not isinstance(dataset.features.get("labels"), datasets.ClassLabel):
-        raise ValueError("`oversample` needs one label per row: leave it out.")
-    labels = np.asarray(dataset["labels"])
-    generator = np.random.default_rng(seed)
-    most = np.bincount(labels).max()
-    rows = []
-    for label in np.unique(labels):
-        same = np.flatnonzero(labels == label)
-        rows += [np.tile(same, most // len(same)), generator.permutation(same)[: most % len(same)]]
-    return dataset.select(np.sort(np.concatenate(rows)))
-
-
-def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
-    """A share of the rows, at least one row, drawn at a fixed seed: all seeds of a training get the same subset."""
-    rows = max(1, round(len(dataset) * fraction))
-    return dataset.shuffle(seed=0).select(range(rows))
-
-
-def split_by_text(
-    dataset: datasets.Dataset, fraction: float, column: str = "text"
-) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """Set aside a share of the distinct texts of a column, drawn by `draw_units`: (the rest, what is set aside), rows in order."""
-    texts = list(dataset[column])
-    drawn = set(draw_units(dataset, texts, fraction)[1])
-    aside = np.array([text in drawn for text in texts])
-    return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))

@@ -14,10 +14,10 @@ from ..io.lazily import numpy as np
 from .own_files import (
     check_different,
     check_distinct_columns,
-    draw_units,
     name_of,
     own_files,
     read_own,
+    split_units,
     with_validation,
 )
 from .rows import BadRow, OnBadRows, Row, Rows
@@ -78,7 +78,7 @@ def load_target_files(
         )
         for split, path in files.items()
     }
-    return with_validation(splits, validation_fraction, _set_aside)
+    return with_validation(splits, validation_fraction, partial(split_units, rounded=math.ceil))
 
 
 def _number(value: Any, column: str) -> float | None:
@@ -92,8 +92,3 @@ def _number(value: Any, column: str) -> float | None:
     if isinstance(value, bool) or not math.isfinite(number):
         raise BadRow(f"{column!r} must hold a number, or be empty where it was not annotated, got {value!r}")
     return number
-
-
-def _set_aside(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
-    rest, drawn = draw_units(rows, range(len(rows)), fraction, math.ceil)
-    return rows.select(sorted(rest)), rows.select(sorted(drawn))

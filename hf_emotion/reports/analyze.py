@@ -21,6 +21,7 @@ from ..tasks import corpus_of, task_of_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import at_most, few_of, rows_for_task
+from . import figures as draw
 from .certainty import (
     Calibration,
     Correlation,
@@ -30,7 +31,7 @@ from .certainty import (
     threshold_curves,
     validation_predictions,
 )
-from .classification import can_draw, count_pairs
+from .classification import count_pairs
 from .compare import Test, check_same_rows, compare, run_names, seeds_to_test
 from .finished_runs import Predictions, ShownRow, choose_split, examples, read_predictions, seed_folders
 from .selective import Selective, Wanted, keep_rule, selective, wanted_rules
@@ -374,11 +375,12 @@ def _texts(
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
-        rows = rows_for_task(task_of_run(report), splits[split])
+        task = task_of_run(report)
+        rows = rows_for_task(task, splits[split])
         if rows is not None:
-            rows = at_most(rows, report.max_eval_rows)
+            rows = at_most(task, rows, report.max_eval_rows)
             if split == "validation" and report.shots:
-                rows = few_of(rows, report.shots, seed)
+                rows = few_of(task, rows, report.shots, seed)
             ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
@@ -433,16 +435,13 @@ def _only(
 
 def _figures(result: Analysis, report: RunReport, found: Predictions) -> dict[str, str]:
     """File name -> SVG; empty without matplotlib."""
-    if not can_draw():
+    if not draw.can_draw():
         return {}
-    from . import figures as draw
-    from .classification import matrix_figure
-
     split, seed = result["split"], result["best_seed"]
     title = f"{report.name}, {split}, seed {seed}"
     matrix = count_pairs(*_one_label(found), len(found.names))
     made = {
-        "confusion_matrix": matrix_figure(f"{title}: rows with one gold label", matrix, found.names),
+        "confusion_matrix": draw.matrix_figure(f"{title}: rows with one gold label", matrix, found.names),
         "per_label_f1": draw.per_label_figure(report, split),
     }
     if calibration := result["calibration"]:

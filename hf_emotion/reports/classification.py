@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the classification report of a run folder as text, and its confusion matrix as text and (extra `plots`) as a picture."""
 
-import importlib.util
-import logging
-import textwrap
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,14 +11,7 @@ from sklearn.metrics import classification_report
 from ..gold import Gold
 from ..io.files import replacing, write_text
 from ..io.names import visible
-
-
-logger = logging.getLogger(__name__)
-
-DPI = 120
-LONGEST_SIDE = 30  # inches of cells: 3600 pixels, and what is left to 4000 for names and title
-LONGEST_NAME = 30  # characters, in pictures
-MOST_NUMBERED = 60  # classes; a larger matrix has colours but no numbers
+from .figures import can_draw, matrix_figure, save_figure
 
 
 def write_reports(
@@ -77,14 +66,6 @@ def write_reports(
             save_figure(matrix_figure(matrix_title, matrix, names), temporary)
 
 
-def can_draw() -> bool:
-    """Whether matplotlib is installed; a warning if it is not."""
-    found = importlib.util.find_spec("matplotlib") is not None
-    if not found:
-        logger.warning("no pictures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
-    return found
-
-
 def count_pairs(gold: np.ndarray, predicted: np.ndarray, size: int) -> np.ndarray:
     """(C, C) counts: [gold, predicted]."""
     return np.bincount(gold * size + predicted, minlength=size * size).reshape(size, size)
@@ -98,44 +79,3 @@ def _aligned(matrix: np.ndarray, names: list[str]) -> str:
         "  ".join(" " * (width - cell_len(cell)) + cell for cell, width in zip(line, widths, strict=True))
         for line in cells
     )
-
-
-def matrix_figure(title: str, matrix: np.ndarray, names: Sequence[str]):
-    """Counts (C, C), [gold, predicted], coloured by their share of the gold row."""
-    from matplotlib.figure import Figure  # without pyplot: no window system, no global state
-
-    side = float(np.clip(0.42 * len(names), 3.2, LONGEST_SIDE))  # side of all cells together, in inches
-    cell = 72 * side / len(names)  # side of a cell, in points
-    size = min(9, 0.75 * cell)
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    figure = Figure(figsize=(side + 2.8, side + 2.2), layout="constrained")
-    figure.suptitle(textwrap.fill(title, int(11 * (side + 2.8))).replace("$", r"\$"), fontsize=10)
-    axes = figure.subplots()
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    figure.colorbar(image, label="share of the gold row", shrink=0.8, fraction=0.06, aspect=30)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("gold")
-    shown = [drawn(name) for name in names]
-    axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=size)
-    axes.set_yticks(range(len(names)), shown, fontsize=size)
-    if len(names) <= MOST_NUMBERED:
-        size = min(9, 1.2 * cell / len(str(matrix.max())))
-        for y, row in enumerate(matrix):
-            for x, count in enumerate(row):
-                colour = "white" if shares[y, x] > 0.6 else "black" if count else "silver"
-                # Left out of the layout, which would measure each of thousands of texts.
-                axes.text(x, y, str(count), ha="center", va="center", color=colour, fontsize=size, in_layout=False)
-    return figure
-
-
-def drawn(name: str) -> str:
-    """A name for a picture, shortened, in which `$` does not start a formula."""
-    short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    return short.replace("$", r"\$")
-
-
-def save_figure(figure, target, dpi: int = DPI, **options) -> None:
-    """As `figure.savefig`, without a warning for a letter that the font lacks (an emoji); it becomes a box."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
-        figure.savefig(target, dpi=dpi, **options)

@@ -11,9 +11,9 @@ import numpy as np
 from ..gold import one_hot
 from ..metrics import bootstrap_over_seeds, mcnemar, scaled_threshold
 from ..metrics.significance import mean_std
-from ..run_report import RunReport
-from ..tasks import headline, task_of_run
-from ..tasks.classifier_cards import CORPUS_SHOWN, decision_title
+from ..run_report import RunReport, decision_title
+from ..tasks import task_of_run
+from ..tasks.classifier_cards import CORPUS_SHOWN
 from .finished_runs import Predictions, choose_split, read_predictions, seed_folders
 
 
@@ -141,7 +141,7 @@ def seeds_to_test(
 def _headline(report: RunReport, split: str, kind: str) -> list[str]:
     """The names of the figures that matter most for one kind of decision; four over all kinds."""
     kinds = report.summary[split]
-    return headline(task_of_run(report), kinds[kind], report.runs[0].selected_by)[: 4 // len(kinds)]
+    return task_of_run(report).main_figures(kinds[kind], report.runs[0].selected_by)[: 4 // len(kinds)]
 
 
 def run_names(runs: Sequence[str | Path], reports: Sequence[RunReport]) -> list[str]:

@@ -4,7 +4,11 @@ Draws the figures (extra `plots`) of a run folder as PNG, and of `hf-emotion ana
 so that a browser shows any script.
 """
 
+import importlib.util
 import io
+import logging
+import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,15 +16,27 @@ from typing import Any
 import numpy as np
 
 from ..io.files import replacing
-from ..run_report import RunReport, SeedRun
-from ..tasks.classifier_cards import decision_title
-from .classification import can_draw, drawn, save_figure
+from ..run_report import RunReport, SeedRun, decision_title
 
 
+logger = logging.getLogger(__name__)
+
+DPI = 120
+LONGEST_SIDE = 30  # inches of cells: 3600 pixels, and what is left to 4000 for names and title
+LONGEST_NAME = 30  # characters, in pictures
+MOST_NUMBERED = 60  # classes; a larger matrix has colours but no numbers
 # Okabe and Ito's colours, which colour-blind people can tell apart; lines differ in their dashes too.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
 LINES = {"precision": (BLUE, "--"), "recall": (ORANGE, ":"), "f1": ("black", "-")}
 NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed; a warning if it is not."""
+    found = importlib.util.find_spec("matplotlib") is not None
+    if not found:
+        logger.warning("no pictures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+    return found
 
 
 def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
@@ -78,6 +94,34 @@ def per_label_figure(report: RunReport, split: str):
     )
     axes.margins(y=0.01)
     axes.legend(loc="lower right")
+    return figure
+
+
+def matrix_figure(title: str, matrix: np.ndarray, names: Sequence[str]):
+    """Counts (C, C), [gold, predicted], coloured by their share of the gold row."""
+    from matplotlib.figure import Figure  # without pyplot: no window system, no global state
+
+    side = float(np.clip(0.42 * len(names), 3.2, LONGEST_SIDE))  # side of all cells together, in inches
+    cell = 72 * side / len(names)  # side of a cell, in points
+    size = min(9, 0.75 * cell)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    figure = Figure(figsize=(side + 2.8, side + 2.2), layout="constrained")
+    figure.suptitle(textwrap.fill(title, int(11 * (side + 2.8))).replace("$", r"\$"), fontsize=10)
+    axes = figure.subplots()
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    figure.colorbar(image, label="share of the gold row", shrink=0.8, fraction=0.06, aspect=30)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("gold")
+    shown = [drawn(name) for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=size)
+    axes.set_yticks(range(len(names)), shown, fontsize=size)
+    if len(names) <= MOST_NUMBERED:
+        size = min(9, 1.2 * cell / len(str(matrix.max())))
+        for y, row in enumerate(matrix):
+            for x, count in enumerate(row):
+                colour = "white" if shares[y, x] > 0.6 else "black" if count else "silver"
+                # Left out of the layout, which would measure each of thousands of texts.
+                axes.text(x, y, str(count), ha="center", va="center", color=colour, fontsize=size, in_layout=False)
     return figure
 
 
@@ -266,6 +310,19 @@ def guidance_figure(title: str, histograms: Mapping[str, Mapping[str, Any]]):
         if below.any():
             axes.legend(fontsize=8)
     return figure
+
+
+def drawn(name: str) -> str:
+    """A name for a picture, shortened, in which `$` does not start a formula."""
+    short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return short.replace("$", r"\$")
+
+
+def save_figure(figure, target, dpi: int = DPI, **options) -> None:
+    """As `figure.savefig`, without a warning for a letter that the font lacks (an emoji); it becomes a box."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
+        figure.savefig(target, dpi=dpi, **options)
 
 
 def _shown(name: str) -> str:

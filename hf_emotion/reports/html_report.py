@@ -11,9 +11,8 @@ import jinja2
 from ..io.files import write_text
 from ..io.version import __version__
 from ..metrics.significance import mean_std, over_seeds
-from ..run_report import RunReport
-from ..tasks import headline, task_of_run
-from ..tasks.classifier_cards import decision_title
+from ..run_report import RunReport, decision_title
+from ..tasks import Task, task_of_run
 from .certainty import Calibration
 
 
@@ -55,12 +54,13 @@ def write_report(
     pictures |= {name: _data_uri(svg.encode(), "svg+xml") for name, svg in (figures or {}).items()}
     split = report.measured_split
     sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
+    task = task_of_run(report)
     page = render(
         "report.html",
         title=report.name,
         report=report,
-        task=task_of_run(report),
-        headline=_headline(report, split),
+        task=task,
+        headline=_headline(task, report, split),
         examples=examples,
         examples_of=analysis["split"] if analysis else split,
         best=report.best,
@@ -93,11 +93,11 @@ def _data_uri(content: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _headline(report: RunReport, split: str) -> list[str]:
+def _headline(task: Task, report: RunReport, split: str) -> list[str]:
     """The three figures that matter most, under the last decision rule, as "NAME FIGURE (RULE)"."""
     kind, values = list(report.summary[split].items())[-1]
     title = decision_title(kind, report.threshold)
-    names = headline(task_of_run(report), values, report.runs[0].selected_by, report.published)
+    names = task.main_figures(values, report.runs[0].selected_by, report.published)
     return [f"{name} {mean_std(values[name])} ({title})" for name in names[:3]]
 
 

@@ -211,11 +211,11 @@ def tfidf(texts: list[str]) -> Any:
 def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], Gold, list[str]]:
     """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
     task = task_of_rows(rows)
-    gold, contexts = task.gold(rows), task.contexts(rows)
-    if gold is None or contexts is not None or gold.regression or np.unique(gold.values).size < 2:
+    gold = task.gold(rows) if task.labelled and task.contexts(rows) is None else None
+    if gold is None or gold.regression or np.unique(gold.values).size < 2:
         raise ValueError(f"{dataset} has no labels of whole texts to check, at least two.")
     ids, texts = task.units(rows)
-    if gold.multi_label and not gold.annotated.all():
+    if not gold.complete:
         raise ValueError(
             f"{dataset} has labels that were not annotated in every row: check a part that has all of them."
         )

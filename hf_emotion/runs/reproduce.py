@@ -11,8 +11,8 @@ from typing import Any
 from ..io.names import did_you_mean
 from ..metrics.significance import mean_std, over_seeds
 from ..recipes import read_recipe
+from ..run_report import decision_title
 from ..tasks.base import Table
-from ..tasks.classifier_cards import decision_title
 from ..tasks.published import TABLES, Figure, PublishedTable
 from ..training.recipe_checks import load_recipe
 from .train import train

@@ -14,7 +14,7 @@ import torch
 import transformers
 from datasets import DatasetDict
 
-from ..data.splits import fingerprint, share_of
+from ..data.splits import fingerprint
 from ..io.files import filling, is_taken, locking
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
@@ -25,17 +25,14 @@ from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
 from ..run_report import Environment, RunReport, SeedRun, Summary, best_run
 from ..runtime.unread import said_once
-from ..tasks import task_of_rows, task_of_type
-from ..tasks.base import HeldOut
+from ..tasks.base import HeldOut, Task
 from ..tasks.corpus_metrics import agreement_of
 from ..tasks.held_out import labelled_units
-from ..tasks.loading import load_dataset_for
-from ..tasks.rows import at_most, class_counts, duplicates_between_splits, few_of
-from ..training.check_data import check_data, task_of_training
-from ..training.given_splits import complete
-from ..training.recipe_checks import check_parts
+from ..tasks.rows import class_counts, duplicates_between_splits
+from ..training.recipe_checks import over_base_model
 from ..training.seeds import SeedTraining
 from ..training.survive import check_same_data, explained, remove_leftovers
+from ..training.training_rows import check_data, few_rows, rows_of
 
 
 logger = logging.getLogger(__name__)
@@ -102,52 +99,34 @@ def _alone_in(output: Path) -> Iterator[None]:
 def _train(
     recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None, test: bool
 ) -> RunReport:
-    recipe = check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
     if not main_process:  # with several processes, only the first one logs
         logging.getLogger("hf_emotion").setLevel(logging.ERROR)
-    own_task = task_of_type(recipe.model_type)
-    if own_task is not None:
-        recipe = check_parts(own_task.over_base_model(recipe))
+    recipe = over_base_model(recipe)
     recipe_file = output / "recipe.yaml"
     if splits is not None:
         recipe = dataclasses.replace(recipe, dataset_options={})  # given splits take no options
     if main_process:
         check_output(output, recipe_file.name, recipe.to_yaml().__eq__, resume)
-    if splits is None:
-        splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
-    else:
-        splits = complete(splits.copy())
-    if not test:
-        splits.pop("test", None)
-    for part in ("train", "validation"):
-        if not len(splits.get(part, ())):
-            rows = {name: len(dataset) for name, dataset in splits.items()}
-            raise ValueError(
-                f"a training needs rows in the part {part!r}; the corpus has {rows} (after `dedupe`, if that is set)."
-            )
-    task, splits = task_of_training(recipe, splits)
-    if recipe.train_fraction < 1:
-        splits["train"] = share_of(splits["train"], recipe.train_fraction)
-    for part in splits.keys() - {"train"}:
-        splits[part] = at_most(splits[part], recipe.max_eval_rows)
+    task, rows = rows_of(recipe, data_dir, splits, test)
+    of_seed = {seed: few_rows(task, recipe, rows, seed) for seed in recipe.seeds}
     whole = output / "metrics.json"
     if resume and whole.is_file():  # what was added to the run since (rules, analyses, an edited card) stays
         report = RunReport.read(output)
         for run in report.runs:
-            check_same_data(run.data, fingerprint(_few_splits(recipe, splits, run.seed)), whole)
+            check_same_data(run.data, fingerprint(of_seed[run.seed]), whole)
         if main_process:
             logger.warning("%s is finished already: its files stay as they are", output)
             remove_leftovers(output)  # of a process that was killed right after the last file
         return report
     if main_process:  # each warning is given once
-        check_data(task, _few_splits(recipe, splits, recipe.seeds[0]))
+        check_data(task, of_seed[recipe.seeds[0]])
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for number, (seed, folder) in enumerate(folders.items(), 1):
         if main_process and len(folders) > 1:
             logger.warning("seed %d, %d of %d", seed, number, len(folders))
-        finished, own = folder / "metrics.json", _few_splits(recipe, splits, seed)
+        finished, own = folder / "metrics.json", of_seed[seed]
         if resume and finished.is_file():
             logger.warning("seed %d is finished already", seed)
             (earlier,) = RunReport.read(folder).runs
@@ -168,32 +147,15 @@ def _train(
         if held_out is not None:
             _write_classification_report(recipe, seed, folder, held_out)
         if main_process and len(recipe.seeds) > 1:
-            _report(recipe, own, runs[-1:]).write(folder)
+            _report(task, recipe, own, runs[-1:]).write(folder)
             # with one model for each context, each model writes its own
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    splits = _few_splits(recipe, splits, best_run(runs).seed)
-    report = _report(recipe, splits, runs)
+    rows = of_seed[best_run(runs).seed]
+    report = _report(task, recipe, rows, runs)
     if main_process:
-        _finish(recipe, output, folders, report, splits)
+        _finish(recipe, output, folders, report, rows)
         remove_leftovers(output)  # only when all is written: --resume needs the checkpoints
     return report
-
-
-def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
-    """With `shots` the rows of training and validation part that are drawn at a seed; ValueError for a label without a training row."""
-    if recipe.shots is None:
-        return splits
-    counts = class_counts(splits["train"])
-    missing = [name for name, count in counts.items() if not count]
-    if missing:
-        raise ValueError(
-            f"`shots` {recipe.shots}: no training row has the labels {missing}: leave them out of `labels`."
-        )
-    fewer = [name for name, count in counts.items() if count < recipe.shots]
-    if fewer and seed == recipe.seeds[0]:
-        logger.warning("`shots` %d: all rows of the labels %s are taken, which have fewer", recipe.shots, fewer)
-    drawn = {part: few_of(splits[part], recipe.shots, seed) for part in ("train", "validation")}
-    return DatasetDict({**splits, **drawn})
 
 
 def check_output(output: Path, file: str, same: Callable[[str], bool], resume: bool) -> None:
@@ -223,8 +185,7 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
             )
 
 
-def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
-    task = task_of_rows(splits["train"])
+def _report(task: Task, recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
     return RunReport(
         task=task.name,
         name=recipe.name,
@@ -236,8 +197,8 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunRepo
         shots=recipe.shots,
         max_eval_rows=recipe.max_eval_rows,
         rows={split: len(dataset) for split, dataset in splits.items()},
-        duplicates=duplicates_between_splits(splits),
-        class_counts=class_counts(splits["train"]),
+        duplicates=duplicates_between_splits(task, splits),
+        class_counts=class_counts(task, splits["train"]),
         agreement=agreement_of(splits),
         contexts=task.contexts(splits["train"]),
         threshold=recipe.threshold,

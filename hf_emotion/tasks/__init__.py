@@ -5,7 +5,7 @@ The tasks and their corpora: the only place that knows how tasks differ.
 Importing this loads nothing heavy: tasks import what their methods need when these are called.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..io.names import did_you_mean
@@ -100,15 +100,6 @@ def task_of_run(report: "RunReport") -> Task:
     return next(task for task in TASKS if task.name == report.task)
 
 
-def headline(
-    task: Task, names: Iterable[str], selected_by: str | None = None, published: Iterable[str] = ()
-) -> list[str]:
-    """At most four of these figures, in this order: the one that selected the epoch, published ones, the task's own."""
-    present = list(names)
-    first = () if selected_by is None else (selected_by,)
-    return [name for name in dict.fromkeys((*first, *published, *task.headline)) if name in present][:4]
-
-
 __all__ = [
     "GENERAL",
     "TASKS",
@@ -116,7 +107,6 @@ __all__ = [
     "Task",
     "corpora",
     "corpus_of",
-    "headline",
     "labelled_corpora",
     "packaged_corpus",
     "task_of",

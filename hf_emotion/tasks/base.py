@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from ..gold import Gold
+from ..io.lazily import numpy as np
+
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
     from datasets import Dataset, DatasetDict
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..gold import Gold
     from ..recipes import Fields, Recipe
     from ..run_report import Contexts, RunReport, SeedRun
     from ..runtime.remote import Client
@@ -72,6 +73,15 @@ class Prepared:
     loss: Callable[..., torch.Tensor] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, Dataset] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The Trainer with the best weights, what was prepared for it, and the facts of the training."""
+
+    trainer: Any
+    prepared: Prepared
+    run: SeedRun
 
 
 @dataclass(frozen=True)
@@ -258,6 +268,10 @@ class Task:
 
     # Which models, runs and rows are its own
 
+    def trains(self, model_type: str | None) -> bool:
+        """Whether a recipe with this `model_type` trains it; None: the base model's own classifier."""
+        return self.stock if model_type is None else model_type in self.model_types
+
     def owns(self, config: Any) -> bool:
         """Whether a model with this configuration belongs to this task."""
         return False
@@ -266,11 +280,19 @@ class Task:
         """The labels that its results have, from the names of a model's classes."""
         return list(names)
 
+    def main_figures(
+        self, names: Iterable[str], selected_by: str | None = None, published: Iterable[str] = ()
+    ) -> list[str]:
+        """At most four of these figures, in this order: the one that selected the epoch, published ones, the `headline`."""
+        present = list(names)
+        first = () if selected_by is None else (selected_by,)
+        return [name for name in dict.fromkeys((*first, *published, *self.headline)) if name in present][:4]
+
     # Rows. N counts what is predicted: rows, or the turns of dialogues.
 
     def texts(self, rows: Dataset) -> list[str]:
         """The whole text of each row."""
-        raise NotImplementedError
+        return list(rows["text"])
 
     def counted_texts(self, rows: Dataset) -> Counter[str]:
         """Text -> how often it occurs, to find duplicates."""
@@ -284,13 +306,15 @@ class Task:
         """For each row the text that no training row may share after `dedupe`."""
         return self.texts(rows)
 
-    def gold(self, rows: Dataset) -> Gold | None:
-        """What N units are labelled with; None without labels."""
-        raise NotImplementedError
+    def gold(self, rows: Dataset) -> Gold:
+        """What N units are labelled with; ValueError without labels."""
+        if not self.labelled:
+            raise ValueError(f"the rows have no labels: they have the columns {rows.column_names}.")
+        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         """The N ids and texts."""
-        raise NotImplementedError
+        return list(rows["id"]), self.texts(rows)
 
     def as_texts(self, rows: Dataset) -> Dataset | None:
         """Rows that a classifier of texts reads; None: it cannot read them."""
@@ -332,12 +356,10 @@ class Task:
         """What the training needs. `first`: `TrainingArguments.main_process_first`. `part`: the contexts of a `Part`."""
         return self.file("building").prepare(recipe, splits, first, part)
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         """
-        Predict, write the checkpoint into `folder` and add figures to `run`. All processes call it; the first one writes, and `folder` is
-        None in the others.
+        Predict, write the checkpoint into `folder` and add figures to `fitted.run`. All processes call it; the first one writes, and `folder`
+        is None in the others.
         """
         raise NotImplementedError
 
@@ -406,12 +428,10 @@ class ClassificationTask(Task):
 
         return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         from .held_out import finish_classifier
 
-        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder)
+        return finish_classifier(self, recipe, fitted, splits, folder)
 
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .classifier_evaluating import figures
@@ -428,9 +448,7 @@ class GenerationTask(Task):
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         return {"metric_for_best_model": "perplexity"}
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> None:
         from .perplexity import finish
 
-        finish(run, trainer, prepared, folder)
+        finish(fitted, folder)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
-from ..run_report import RunReport, SeedRun
+from ..run_report import RunReport, SeedRun, decision_title
 from ..runtime.plain import text_processing
 from . import corpus_of
 from .cards import (
@@ -65,12 +65,6 @@ INDEXED = {  # for the Hub's index
     "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
     "values": ("pearson", "mae"),
 }
-
-
-def decision_title(kind: str, *thresholds: float) -> str:
-    """What a kind of decision is called in every table and picture, for runs with these fixed thresholds."""
-    same = f"threshold {thresholds[0]}" if len(set(thresholds)) == 1 else "fixed threshold"
-    return {"fixed": same, "tuned": "tuned thresholds"}.get(kind, kind.replace("_", " "))
 
 
 def classifier_card(

@@ -10,9 +10,9 @@ from datasets import Dataset
 from .. import metrics
 from ..data.splits import label_names
 from ..gold import Gold
-from . import corpus_of, headline, task_of_rows
+from ..run_report import decision_title
+from . import corpus_of, task_of_rows
 from .base import Table, Task
-from .classifier_cards import decision_title
 from .corpus_metrics import AGAINST_VOTES, at_thresholds
 from .loading import CorpusSplit
 from .rows import gold_of, rows_for_task
@@ -88,7 +88,7 @@ def figures(task: Task, result: Mapping[str, Any], dataset: str, split: str, all
     }
     names = list(next(iter(kinds.values())))
     if not all_figures:
-        names = headline(task, names, corpus_of(dataset).selection_metric)
+        names = task.main_figures(names, corpus_of(dataset).selection_metric)
         names += [name for name in AGAINST_VOTES if name in next(iter(kinds.values()))]
     limits = [result["threshold"]] if "threshold" in result else []
     header = [f"{dataset} {split} ({result['rows']} rows)", *(decision_title(kind, *limits) for kind in kinds)]

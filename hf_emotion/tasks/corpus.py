@@ -7,6 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..io.names import did_you_mean
+
+
+COMMON = {"dedupe": bool, "oversample": bool, "misspelt": float | int}  # options that every corpus has
+
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
@@ -53,6 +58,26 @@ class Corpus:
     def options(self) -> list[str]:
         """The options that its loader takes, besides `data_dir`."""
         return [option for option in inspect.signature(self.loader).parameters if option != "data_dir"]
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """ValueError unless its loader takes the options, or every corpus does."""
+        from huggingface_hub.dataclasses import type_validator
+
+        known = [*self.options, *COMMON]
+        for option, value in options.items():
+            if option not in known:
+                raise ValueError(
+                    f"unknown option {option!r} for {self.name!r}: the options are {known}.{did_you_mean(option, known)}"
+                )
+            parameters = inspect.signature(self.loader, eval_str=True).parameters
+            hint = parameters[option].annotation if option in parameters else COMMON[option]
+            try:
+                type_validator(option, value, hint)
+            except TypeError as error:
+                what = inspect.formatannotation(hint).replace("collections.abc.", "")
+                raise ValueError(
+                    f"the option {option!r} for the dataset {self.name!r} must be {what}, got {value!r}."
+                ) from error
 
 
 def mark(rows: Any, task: str) -> Any:

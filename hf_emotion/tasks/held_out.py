@@ -21,7 +21,7 @@ from ..recipes import Recipe
 from ..run_report import OneAnswer, SeedRun
 from ..runtime.plain import text_processing
 from . import task_of_rows
-from .base import HeldOut, Prepared, Task
+from .base import Fitted, HeldOut, Task
 from .checkpoints import save_model
 from .corpus_metrics import at_thresholds
 from .rows import gold_of
@@ -106,9 +106,7 @@ def held_out(
 def finish_classifier(
     task: Task,
     recipe: Recipe,
-    run: SeedRun,
-    trainer: Any,
-    prepared: Prepared,
+    fitted: Fitted,
     splits: DatasetDict,
     folder: Path | None,
     finish: Callable[..., HeldOut | None] = held_out,
@@ -117,14 +115,14 @@ def finish_classifier(
     Predict the validation and the test part with a trained classifier; `finish` writes the results and the checkpoint, with the arguments of
     `held_out`. For the others see `Task.finish`.
     """
-    model = trainer.whole_model()  # all processes have a part in this
-    tokenizer, settings = prepared.tokenizer, prepared.settings
+    model = fitted.trainer.whole_model()  # all processes have a part in this
+    tokenizer, settings = fitted.prepared.tokenizer, fitted.prepared.settings
     if folder is None:
         return None
     predictor = task.trained_predictor(model, tokenizer, max_length=recipe.max_length, **settings)
     model.config.calibration_temperature = None  # the base model's own
     scores = {split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"}
-    return finish(recipe, run, scores, splits, folder, model, partial(save_model, model, tokenizer, **settings))
+    return finish(recipe, fitted.run, scores, splits, folder, model, partial(save_model, model, tokenizer, **settings))
 
 
 def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> OneAnswer | None:
@@ -159,7 +157,8 @@ def _write_predictions(
     One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order, and, if there are
     some, the labels that were not annotated; no texts.
     """
-    tables = []
+    tables, golds = [], {split: gold_of(splits[split]) for split in probabilities}
+    complete = all(gold.complete for gold in golds.values())
     for split, scores in probabilities.items():
         ids, labels, _, scores = labelled_units(splits[split], scores)
         columns = {
@@ -168,8 +167,8 @@ def _write_predictions(
             "labels": [[names[i] for i in own] for own in labels],
             "probabilities": pyarrow.array(list(scores), pyarrow.list_(pyarrow.float32())),
         }
-        if UNANNOTATED in splits[split].column_names:
-            unannotated = [[names[i] for i in own] for own in splits[split][UNANNOTATED]]
+        if not complete:
+            unannotated = [[names[i] for i in np.flatnonzero(~own)] for own in golds[split].annotated]
             columns[UNANNOTATED] = pyarrow.array(unannotated, pyarrow.list_(pyarrow.string()))
         tables.append(pyarrow.table(columns))
     table = pyarrow.concat_tables(tables).replace_schema_metadata({"label_names": json.dumps(names)})

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
@@ -12,20 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub.dataclasses import type_validator
-
 from ..data.misspelling import misspell_rows
-from ..data.splits import check_split, oversample_minorities
+from ..data.splits import check_split
 from ..io.lazily import datasets
-from ..io.names import did_you_mean
 from ..recipes import Fields
 from ..runtime.names import METRICS
-from . import corpus_of
+from . import corpus_of, task_of_rows
 from .predictor import AnyPredictor
-from .rows import duplicates_between_splits, remove_duplicates
+from .rows import duplicates_between_splits, oversample_minorities, remove_duplicates
 
-
-COMMON = {"dedupe": bool, "oversample": bool, "misspelt": float | int}  # options that every corpus has
 
 logger = logging.getLogger(__name__)
 
@@ -60,28 +54,29 @@ def load_dataset_for(
         ValueError: unknown name or option; malformed rows; `dedupe` leaves no training row.
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
-    check_dataset(name, options)
-    given = data_dir is not None
-    if data_dir is None and not corpus_of(name).own_files:
-        data_dir = os.path.expanduser(os.environ.get("HF_EMOTION_DATA", "")) or None
-    if data_dir is not None and not corpus_of(name).packaged and not Path(data_dir).exists():
-        raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
-    if given and corpus_of(name).packaged:
+    corpus = corpus_of(name)
+    corpus.check(options)
+    if data_dir is not None and corpus.packaged:
         logger.warning("`data_dir` %s is not read: %s comes with hf-emotion", data_dir, name)
-    splits = corpus_of(name).loader(data_dir=data_dir, **options)
+    if data_dir is None and not corpus.own_files:
+        data_dir = os.path.expanduser(os.environ.get("HF_EMOTION_DATA", "")) or None
+    if data_dir is not None and not corpus.packaged and not Path(data_dir).exists():
+        raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
+    splits = corpus.loader(data_dir=data_dir, **options)
+    task = task_of_rows(next(iter(splits.values())))
     if not 0 <= misspelt <= 1:
         raise ValueError(f"`misspelt` is a share of the training rows, 0 to 1; got {misspelt}.")
     if dedupe or oversample or misspelt:
         check_split(splits, "train", name)
     if dedupe:
-        splits = remove_duplicates(splits)
+        splits = remove_duplicates(task, splits)
         if not len(splits["train"]):
             raise ValueError(
                 f"`dedupe` leaves no training row of {name}: all stand in the validation or test part, too."
             )
     if oversample:
         splits["train"] = oversample_minorities(splits["train"])
-    found = duplicates_between_splits(splits)
+    found = duplicates_between_splits(task, splits)
     if misspelt:
         if "text" not in splits["train"].column_names:
             raise ValueError(f"`misspelt` needs rows with one text each; those of {name} are others: leave it out.")
@@ -147,22 +142,3 @@ def options_for(predictor: AnyPredictor, name: str, given: Mapping[str, Any] | N
         )
         logger.warning(told, name, ", ".join(used))
     return {**known, **own, **names, **given}
-
-
-def check_dataset(name: str, options: Mapping[str, Any]) -> None:
-    """ValueError unless the name is known and its loader takes the options."""
-    known = [*corpus_of(name).options, *COMMON]
-    for option, value in options.items():
-        if option not in known:
-            raise ValueError(
-                f"unknown option {option!r} for {name!r}: the options are {known}.{did_you_mean(option, known)}"
-            )
-        parameters = inspect.signature(corpus_of(name).loader, eval_str=True).parameters
-        hint = parameters[option].annotation if option in parameters else COMMON[option]
-        try:
-            type_validator(option, value, hint)
-        except TypeError as error:
-            what = inspect.formatannotation(hint).replace("collections.abc.", "")
-            raise ValueError(
-                f"the option {option!r} for the dataset {name!r} must be {what}, got {value!r}."
-            ) from error

@@ -2,15 +2,13 @@
 """Computes perplexity from the losses of tokens, and measures the model after a training."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
 from ..io.files import filling
-from ..run_report import SeedRun
-from .base import Prepared
+from .base import Fitted
 from .checkpoints import save_model
 
 
@@ -43,11 +41,12 @@ def perplexity(losses: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         return {"perplexity": float(np.exp(loss / tokens)), "tokens": int(tokens)}
 
 
-def finish(run: SeedRun, trainer: Any, prepared: Prepared, folder: Path | None) -> None:
+def finish(fitted: Fitted, folder: Path | None) -> None:
     """
-    Put the perplexities of the validation and the test part into `run`: per token of the tokenizer, the end of each reply
+    Put the perplexities of the validation and the test part into `fitted.run`: per token of the tokenizer, the end of each reply
     included. Write the checkpoint into `folder`.
     """
+    trainer, prepared, run = fitted.trainer, fitted.prepared, fitted.run
     run.parameters = prepared.model.num_parameters()
     for split, rows in prepared.held_out.items():
         # Not `evaluate`: after it, early stopping would look for a metric of the validation part.

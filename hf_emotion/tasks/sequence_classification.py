@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, List, Value
 from tokenizers import processors
 from transformers import (
     CONFIG_MAPPING,
@@ -22,8 +22,7 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .. import metrics
-from ..data.splits import UNANNOTATED, label_names, map_rows, multi_hot
-from ..data.targets import COLUMN as TARGETS
+from ..data.splits import label_names, map_rows
 from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
 from ..gold import Gold
@@ -42,7 +41,7 @@ from ..runtime.unread import COLUMNS, Unread, warn_unread
 from ..runtime.windows import Windowing
 from .base import MainProcessFirst, Prepared
 from .corpus_metrics import single_label
-from .rows import class_counts, gold_of
+from .rows import gold_of
 
 
 logger = logging.getLogger(__name__)
@@ -221,7 +220,7 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    The columns `length`, `labels` (or `targets`) and, if there are any, `votes` and `unannotated`, and the model's inputs: those of
+    The columns `length` and, if there are any, `labels` and `votes`, and the model's inputs: those of
     `encode_texts`, with the auxiliary sentence as second segment if the config asks for it, and `context_ids`. Texts are cut to
     `max_length` tokens, or read in `windows`; then each value is a list with an entry for each window. Warnings count the texts that
     the model cannot read in full.
@@ -244,7 +243,7 @@ def tokenize(
         told = unread._replace(language=language)._asdict()
         return {**encoded, "length": lengths, **{name: told[name] for name in COLUMNS}}
 
-    columns = [name for name in dataset.column_names if name not in ("labels", VOTES, UNANNOTATED, TARGETS)]
+    columns = [name for name in dataset.column_names if name not in ("labels", VOTES)]
     dataset = map_rows(dataset, encode, batched=True, remove_columns=columns, desc="tokenizing")
     unread = Unread.nothing(len(dataset))._replace(**{name: np.array(dataset[name][:]) for name in COLUMNS})
     most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
@@ -260,30 +259,16 @@ def _grouped(rows: Sequence[list], documents: Sequence[int]) -> list[list[list]]
     return grouped
 
 
-def make_collator(
-    tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
-) -> Callable[[list[dict]], dict]:
+def make_collator(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes `labels`: (B, C) float32 of 0 and 1, or of values, NaN for what was not
-    annotated; or (B,) int64 for single-label data, (B, A) for the labels of A aspects. Rows with votes also give `votes` (B, C) float32, which
-    are for the loss and not for the model. Rows in windows become rows of windows, with `document_ids`.
+    A collator that pads to the longest row of the batch. `labels` are as `Gold.targets`, or (B, A) int64 for the labels of A aspects. Rows with
+    votes also give `votes` (B, C) float32, which are for the loss and not for the model. Rows in windows become rows of windows, with
+    `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
         # The Trainer counts rows by the first column.
-        batch: dict[str, Any]
-        if TARGETS in rows[0]:
-            values = [[torch.nan if value is None else value for value in row[TARGETS].values()] for row in rows]
-            batch = {"labels": torch.tensor(values)}
-        else:
-            labels = [row["labels"] for row in rows]
-            several = torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else None
-            batch = {"labels": torch.tensor(labels) if several is None else several}
-        if UNANNOTATED in rows[0]:
-            unannotated = multi_hot((row[UNANNOTATED] for row in rows), num_labels) > 0
-            batch["labels"][torch.from_numpy(unannotated)] = torch.nan
-        if VOTES in rows[0]:
-            batch[VOTES] = torch.tensor([row[VOTES] for row in rows])
+        batch = {name: torch.tensor([row[name] for row in rows]) for name in ("labels", VOTES) if name in rows[0]}
         names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
         if "pooling_mask" in names:
             windows = [len(row["input_ids"]) for row in rows]
@@ -318,7 +303,8 @@ def prepare_classifier(
         joined: (rows, configuration) -> the rows that the model reads, each with the labels of several, -100 for none.
         frequencies: see `build_classifier`; default: those of rows with several labels.
     """
-    names, gold = label_names(splits["train"]), gold_of(splits["train"])
+    golds = {split: gold_of(splits[split]) for split in ("train", "validation")}
+    names, gold = label_names(splits["train"]), golds["train"]
     tokenizer = base_tokenizer(recipe)
     model = build_classifier(
         recipe.base_model,
@@ -327,7 +313,7 @@ def prepare_classifier(
         tokenizer,
         names,
         not gold.single_label,
-        list(class_counts(splits["train"]).values()),
+        gold.counts(len(names)).tolist(),
         recipe.label_texts,
         contexts,
         _means(gold) if frequencies is None and not gold.single_label else frequencies,
@@ -348,6 +334,11 @@ def prepare_classifier(
             split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate, windows)
             for split in ("train", "validation")
         }
+    if not gold.single_label:
+        floats = List(Value("float32"))
+        for split, rows in encoded.items():
+            others = rows.select_columns([name for name in rows.column_names if name != "labels"])
+            encoded[split] = others.add_column("labels", golds[split].targets.tolist(), feature=floats)
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         if gold.regression:
@@ -364,15 +355,15 @@ def prepare_classifier(
             return metrics.goemotions(np.nan_to_num(labels, nan=-1), scores, recipe.threshold, names) | soft
         return single_label(recipe.dataset, labels, scores, names) | soft
 
-    masked = any(UNANNOTATED in rows.column_names for rows in encoded.values())
+    own_loss = gold.regression or not all(one.complete for one in golds.values())
     return Prepared(
         model=model,
         tokenizer=tokenizer,
         train=encoded["train"],
         validation=encoded["validation"],
-        collate=make_collator(tokenizer, len(names), not gold.single_label),
+        collate=make_collator(tokenizer),
         measure=measure,
-        loss=stock_loss(model.config) if recipe.model_type is None and (gold.regression or masked) else None,
+        loss=stock_loss(model.config) if recipe.model_type is None and own_loss else None,
         settings={} if gate is None else {"gate": gate},
     )
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, List, Value
 
 from ..data.files import SPLIT_STEMS
-from ..data.own_files import draw_units, training_names
+from ..data.own_files import split_units, training_names
 from ..data.targets import COLUMN as TARGETS
 from ..tasks import Task, task_of_columns
 from ..tasks.corpus import mark
@@ -35,13 +34,12 @@ def complete(splits: DatasetDict) -> DatasetDict:
     task = task_of_columns(splits["train"].column_names)
     for part, rows in splits.items():
         _check_columns(task, part, rows)
-        mark(rows, task.name)
     splits = _with_numbers(splits)
     _check_names(splits)
-    if "validation" not in splits and len(set(task.held_out_texts(splits["train"]))) > 1:
-        splits["train"], splits["validation"] = _set_aside(task, splits["train"])
+    if "validation" not in splits and len(set(texts := task.held_out_texts(splits["train"]))) > 1:
+        splits["train"], splits["validation"] = split_units(splits["train"], 0.1, texts, math.ceil)
         logger.warning("no validation part: %d training rows set aside for validation", len(splits["validation"]))
-    return splits
+    return DatasetDict({part: mark(rows, task.name) for part, rows in splits.items()})
 
 
 def _with_own_columns(part: str, rows: Dataset) -> Dataset:
@@ -105,11 +103,3 @@ def _check_names(splits: DatasetDict) -> None:
         raise ValueError(
             f"`labels` of all `splits` must be `ClassLabel`, or lists of them, with the same names in the same order; got {kinds}."
         )
-
-
-def _set_aside(task: Task, rows: Dataset) -> tuple[Dataset, Dataset]:
-    """(the rest, a tenth of the distinct texts with all their rows); both keep the order."""
-    texts = task.held_out_texts(rows)
-    drawn = set(draw_units(rows, texts, 0.1, math.ceil)[1])
-    aside = np.array([text in drawn for text in texts])
-    return rows.select(np.flatnonzero(~aside)), rows.select(np.flatnonzero(aside))

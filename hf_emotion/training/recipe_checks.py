@@ -13,7 +13,6 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 from ..recipes import Recipe, check_key, find_recipe, read_recipe, source_of
 from ..runtime.languages import check_languages
 from ..tasks import TASKS, corpus_of, task_of_type
-from ..tasks.loading import check_dataset
 
 
 def load_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
@@ -33,22 +32,28 @@ def load_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
 def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     """The recipe, with the fields that its task sets; ValueError, which names the source, for an unknown corpus, model or option."""
     try:
-        check_dataset(recipe.dataset, recipe.dataset_options)
+        corpus_of(recipe.dataset).check(recipe.dataset_options)
         names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
             raise ValueError("`data_license` and `data_terms` are for your own files: leave them out.")
         _check_model(recipe)
         check_languages(recipe.languages)
         for task in TASKS:
-            if recipe.model_type in task.model_types or recipe.model_type is None and task.stock:
+            if task.trains(recipe.model_type):
                 task.check_recipe(recipe)
-                fields = {**task.complete(recipe), **recipe.model_config}
-                if fields != recipe.model_config:
-                    more = {name: fields[name] for name in fields if name not in recipe.model_config}
+                fields = task.complete(recipe)
+                if more := {name: fields[name] for name in fields if name not in recipe.model_config}:
                     recipe = dataclasses.replace(recipe, model_config=recipe.model_config | more)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
     return recipe
+
+
+def over_base_model(recipe: Recipe) -> Recipe:
+    """The recipe that `train` trains: checked, with the model type that fits its base model."""
+    recipe = check_parts(recipe)
+    task = task_of_type(recipe.model_type)
+    return recipe if task is None else check_parts(task.over_base_model(recipe))
 
 
 def _check_model(recipe: Recipe) -> None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from ..io.files import filling, read_object, write_json
 from ..recipes import WEIGHTS, Recipe
 from ..run_report import Contexts, SeedRun, best_run
 from ..runtime.loading import auto_class_of
-from ..tasks.base import HeldOut, Part, Prepared, Task
+from ..tasks.base import Fitted, HeldOut, Part, Prepared, Task
 from ..tasks.checkpoints import load_any, save_model
 from ..tasks.held_out import held_out
 from ..tasks.predictor import LabelPredictor
@@ -39,14 +39,6 @@ from .trainer import EmotionTrainer
 logger = logging.getLogger(__name__)
 
 CHECKED_ROWS = 40  # whole groups of 4 (SentiHood) and of 5 rows (SemEval-2014), which the metrics need
-
-
-class Fitted(NamedTuple):
-    """A trainer with the best weights, what was prepared for it, and the facts of the training."""
-
-    trainer: EmotionTrainer
-    prepared: Prepared
-    run: SeedRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +80,7 @@ class SeedTraining:
         fitted = self._best_method(methods) if methods else self.fit()
         self._save_adapter(fitted)
         folder = self.folder if self.main_process else None
-        return fitted.run, self.task.finish(
-            self.recipe, fitted.run, fitted.trainer, fitted.prepared, self.splits, folder
-        )
+        return fitted.run, self.task.finish(self.recipe, fitted, self.splits, folder)
 
     def fit(self) -> Fitted:
         """Train one model."""

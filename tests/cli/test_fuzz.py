@@ -19,7 +19,7 @@ from model_cases import BY_ID
 from toolkit_helpers import torch_threads
 
 from hf_emotion.data.files import columns_of, read_rows
-from hf_emotion.tasks.loading import check_dataset
+from hf_emotion.tasks import corpus_of
 from hf_emotion.training.recipe_checks import load_recipe
 
 
@@ -113,7 +113,7 @@ def test_options_of_another_type():
         (["files"], {}, r"unknown dataset \['files'\]"),
     ):
         with pytest.raises(ValueError, match=message):
-            check_dataset(name, options)
+            corpus_of(name).check(options)
 
 
 def test_recipes_that_are_no_yaml(tmp_path):

@@ -255,7 +255,7 @@ def test_the_corpora_themselves(case):
         found = dict(zip(names, np.bincount(ids[ids >= 0], minlength=len(names)).tolist(), strict=True))
         wanted = labels.get(split, {})
         assert {label: found[label] for label in wanted} == wanted
-    duplicates, report = DUPLICATES.get(case, {}), duplicates_between_splits(splits)
+    duplicates, report = DUPLICATES.get(case, {}), duplicates_between_splits(task_of_rows(dataset), splits)
     assert {pair: report[pair] for pair in duplicates} == duplicates
 
 

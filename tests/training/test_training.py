@@ -340,7 +340,7 @@ class TestRuns:
         else:
             kit.write_csv(output if kind == "file" else output / "mine.txt", ["mine"], [])
         before = kit.files_in(tmp_path)
-        monkeypatch.setattr(run_module, "load_dataset_for", None)  # refused before any work
+        monkeypatch.setattr(run_module, "rows_of", None)  # refused before any work
         empty = "the folder .*run exists and is not empty.*--resume"
         for resume, message in ((False, empty), (True, "nothing was begun in")):
             with pytest.raises(FileExistsError, match=message):

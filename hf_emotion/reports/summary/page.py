@@ -13,8 +13,7 @@ from markupsafe import Markup
 
 from ...io.extras import require
 from ...io.files import replacing
-from ..classification import drawn, save_figure
-from ..figures import to_svg
+from ..figures import drawn, save_figure, to_svg
 from ..html_report import render
 from .wording import day, p_value
 

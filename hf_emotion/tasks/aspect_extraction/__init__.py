@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
-    from ...run_report import SeedRun
-    from ..base import HeldOut, Prepared
+    from ..base import Fitted, HeldOut
 
 
 class AspectExtraction(ClassificationTask):
@@ -43,9 +42,6 @@ class AspectExtraction(ClassificationTask):
     def labels(self, names: Sequence[str]) -> list[str]:
         return text_processing.tag_labels(names)
 
-    def texts(self, rows: Dataset) -> list[str]:
-        return list(rows["text"])
-
     def gold(self, rows: Dataset) -> Gold:
         return Gold(np.array([tag for tags in rows["labels"] for tag in tags], dtype=np.int64))
 
@@ -58,15 +54,13 @@ class AspectExtraction(ClassificationTask):
         ]
         return [name for name, _ in found], [text for _, text in found]
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         """As for classifiers, whose figures are those of the tags here, plus the figures of the terms."""
         from .evaluating import with_terms
 
-        found = super().finish(recipe, run, trainer, prepared, splits, folder)
+        found = super().finish(recipe, fitted, splits, folder)
         for split, probabilities in {} if found is None else found.probabilities.items():
-            run.record(split, with_terms(run.figures(split), splits[split], probabilities))
+            fitted.run.record(split, with_terms(fitted.run.figures(split), splits[split], probabilities))
         return found
 
 

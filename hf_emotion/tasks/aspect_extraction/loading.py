@@ -20,10 +20,10 @@ from ...data.own_files import (
     own_files,
     read_name,
     read_own,
+    split_by_text,
     with_validation,
 )
 from ...data.rows import BadRow, OnBadRows, Row, Rows, decode, packaged_rows
-from ...data.splits import split_by_text
 from ...io.lazily import datasets
 from ...io.lazily import numpy as np
 from ...io.paths import ending

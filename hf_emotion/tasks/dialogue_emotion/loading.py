@@ -25,12 +25,12 @@ from typing import Any
 from ...data.files import SPLIT_STEMS
 from ...data.own_files import (
     check_columns,
-    draw_units,
     name_of,
     names_of,
     own_files,
     read_name,
     read_own,
+    split_units,
     training_names,
     unknown_name,
     with_validation,
@@ -133,8 +133,7 @@ def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
 
 def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
     """(the rest, the share of the dialogues to set aside, at least one, drawn at a fixed seed); both keep the order."""
-    rest, drawn = draw_units(dialogues, range(len(dialogues)), fraction, lambda number: max(round(number), 1))
-    return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
+    return split_units(dialogues, fraction, rounded=lambda number: max(round(number), 1))
 
 
 @rows_of("dialogue-emotion")

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...gold import Gold
 from ...io.lazily import datasets
-from ...io.lazily import numpy as np
 from ..base import ClassificationTask, FileColumns
 
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Fields, Recipe
-    from ...run_report import SeedRun
-    from ..base import HeldOut, Prepared
+    from ..base import Fitted, HeldOut
 
 
 # Fields of a recipe that are for labels.
@@ -52,9 +50,6 @@ class EmotionClassification(ClassificationTask):
     explains = frozenset({"labels", "method"})
     ranks_words = True
 
-    def texts(self, rows: Dataset) -> list[str]:
-        return list(rows["text"])
-
     def gold(self, rows: Dataset) -> Gold:
         from ...data.splits import gold_matrix
         from ...data.targets import has_targets, target_matrix
@@ -62,11 +57,8 @@ class EmotionClassification(ClassificationTask):
         if has_targets(rows):
             return Gold(target_matrix(rows))
         if isinstance(rows.features["labels"], datasets.ClassLabel):
-            return Gold(np.asarray(rows["labels"], dtype=np.int64))
+            return super().gold(rows)
         return Gold(gold_matrix(rows))
-
-    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
-        return list(rows["id"]), list(rows["text"])
 
     def check_recipe(self, recipe: Recipe) -> None:
         from .building import check_recipe
@@ -92,16 +84,14 @@ class EmotionClassification(ClassificationTask):
 
         return methods_of(recipe, train, self.model_types[:2])
 
-    def finish(
-        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-    ) -> HeldOut | None:
+    def finish(self, recipe: Recipe, fitted: Fitted, splits: DatasetDict, folder: Path | None) -> HeldOut | None:
         from ...data.targets import has_targets
         from ..held_out import finish_classifier, held_out
         from .unlike import telling
         from .values import held_out_values
 
-        finish = telling(prepared, held_out_values if has_targets(splits["train"]) else held_out)
-        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder, finish)
+        finish = telling(fitted.prepared, held_out_values if has_targets(splits["train"]) else held_out)
+        return finish_classifier(self, recipe, fitted, splits, folder, finish)
 
 
 TASK = EmotionClassification()

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from datasets import DatasetDict
 
-from ...data.splits import UNANNOTATED, label_names
-from ...data.targets import has_targets
+from ...data.splits import label_names
 from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
 from ...modeling.common import BERT_TYPES
@@ -66,10 +65,11 @@ def over_base_model(recipe: Recipe) -> Recipe:
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, *_: Any) -> Prepared:
-    if has_targets(splits["train"]):
+    gold = gold_of(splits["train"])
+    if gold.regression:
         refuse_fields_of_labels(recipe)
     for method in {"linear", "contrastive"} & set(recipe.few_shot or ()):
-        if UNANNOTATED in splits["train"].column_names:
+        if not gold.complete:
             raise ValueError(f"`few_shot` {method!r} needs rows in which every label was annotated: take fine-tuning.")
     gate = None
     if recipe.model_config.get("tfidf_gating", "none") != "none":

@@ -21,12 +21,11 @@ from datasets import Dataset
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from ...data.splits import UNANNOTATED
-from ...data.targets import has_targets
 from ...gold import Gold
 from ...recipes import Fields, Recipe
 from .. import corpus_of
 from ..base import Prepared
+from ..rows import gold_of
 
 
 logger = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ def methods_of(recipe: Recipe, train: Dataset, model_types: tuple[str, ...]) -> 
     if recipe.few_shot is not None:
         return recipe.few_shot
     fits = recipe.model_type in model_types and corpus_of(recipe.dataset).own_files and _unfit(recipe) is None
-    return OWN_FILES if fits and not has_targets(train) and UNANNOTATED not in train.column_names else []
+    return OWN_FILES if fits and not (gold := gold_of(train)).regression and gold.complete else []
 
 
 def _unfit(recipe: Recipe) -> str | None:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...gold import Gold
-from ...io.lazily import numpy as np
 from ..base import GenerationTask
 from ..corpus import mark
 
@@ -42,9 +40,6 @@ class EmotionalResponse(GenerationTask):
     def held_out_texts(self, rows: Dataset) -> list[str]:
         """The contexts: no training pair may share one, whatever its reply."""
         return list(rows["context"])
-
-    def gold(self, rows: Dataset) -> Gold:
-        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         return list(rows["id"]), list(rows["reply"])

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...data.files import SPLIT_STEMS
-from ...data.own_files import known_names, names_of, own_files, read_name, read_own, with_validation
+from ...data.own_files import known_names, names_of, own_files, read_name, read_own, split_by_text, with_validation
 from ...data.rows import BadRow, OnBadRows, Row, Rows, download, packaged_rows, parse_json
-from ...data.splits import split_by_text
 from ...io.lazily import datasets
 from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus, rows_of

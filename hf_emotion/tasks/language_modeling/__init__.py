@@ -31,9 +31,6 @@ class LanguageModeling(GenerationTask):
     def texts(self, rows: Dataset) -> list[str]:
         return ["\n".join(turns) for turns in rows["turns"]]
 
-    def gold(self, rows: Dataset) -> None:
-        """There are no labels."""
-
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         # All blocks have the same length.
         return super().arguments(recipe, train) | {"train_sampling_strategy": "random"}

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...gold import Gold
 from ...io.lazily import numpy as np
 from ..base import ClassificationTask, FileColumns
 
@@ -56,9 +55,6 @@ class TargetedSentiment(ClassificationTask):
     def owns(self, config: Any) -> bool:
         return getattr(config, "aspects", None) is not None
 
-    def texts(self, rows: Dataset) -> list[str]:
-        return list(rows["text"])
-
     def counted_texts(self, rows: Dataset) -> Counter[str]:
         """A sentence has one row per aspect, so it counts as often as its most frequent aspect."""
         found: Counter[str] = Counter()
@@ -72,9 +68,6 @@ class TargetedSentiment(ClassificationTask):
 
         aspects = len(context_names(rows)[1])
         return [(text, context // aspects) for text, context in zip(rows["text"], rows["context_id"], strict=True)]
-
-    def gold(self, rows: Dataset) -> Gold:
-        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         pairs = zip(rows["text"], rows["auxiliary"], strict=True)

@@ -27,10 +27,10 @@ from ...data.own_files import (
     own_files,
     read_name,
     read_own,
+    split_by_text,
     with_validation,
 )
 from ...data.rows import OnBadRows, Row, Rows, decode, packaged_rows, parse_json
-from ...data.splits import split_by_text
 from ...io.lazily import datasets
 from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus, rows_of

@@ -17,9 +17,10 @@ from toolkit_helpers import feelings_rows, write_csv, write_jsonl, write_meld, w
 from hf_emotion import load_dataset_for
 from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.data.rows import packaged_rows
-from hf_emotion.data.splits import label_names, oversample_minorities
+from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import corpus_of
-from hf_emotion.tasks.rows import duplicates_between_splits, gold_of, remove_duplicates
+from hf_emotion.tasks.emotion_classification import TASK
+from hf_emotion.tasks.rows import duplicates_between_splits, gold_of, oversample_minorities, remove_duplicates
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, TAXONOMIES, group_index
 
 
@@ -145,7 +146,7 @@ def test_duplicates(tmp_path, caplog):
     folder = goemotions_folder(tmp_path, **parts)
     report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
     report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
-    assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
+    assert duplicates_between_splits(TASK, load_dataset_for("goemotions", folder)) == report
     assert "train & validation: 1, train & test: 1, validation & test: 1 (dataset_options.dedupe=true" in caplog.text
     caplog.clear()
     splits = load_dataset_for("goemotions", folder, dedupe=True)
@@ -153,7 +154,7 @@ def test_duplicates(tmp_path, caplog):
     assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
     assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
     alone = DatasetDict({"train": splits["validation"].select([0, 0])})  # without held-out parts
-    assert remove_duplicates(alone)["train"]["text"][:] == ["a", "a"]
+    assert remove_duplicates(TASK, alone)["train"]["text"][:] == ["a", "a"]
 
 
 def load(folder: Path, **options) -> DatasetDict:
@@ -425,7 +426,7 @@ def test_quickstart():
         assert label_names(split) == GOEMOTIONS
         assert {label for labels in named(split) for label in labels} == {*GOEMOTIONS}
     assert len({" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows}) == len(rows)
-    assert set(duplicates_between_splits(splits).values()) == {0}
+    assert set(duplicates_between_splits(TASK, splits).values()) == {0}
 
 
 class TestLanguages:

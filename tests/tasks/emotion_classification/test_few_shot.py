@@ -48,14 +48,14 @@ def rows_of(labels, several):
 
 def test_the_draw():
     single = rows_of([0] * 20 + [1] * 9 + [2] * 3, several=False)
-    drawn = few_of(single, 4, seed=1)
-    assert class_counts(drawn) == {"a": 4, "b": 4, "c": 3}
-    assert drawn["text"][:] == few_of(single, 4, seed=1)["text"][:] != few_of(single, 4, seed=2)["text"][:]
+    drawn = few_of(TASK, single, 4, seed=1)
+    assert class_counts(TASK, drawn) == {"a": 4, "b": 4, "c": 3}
+    assert drawn["text"][:] == few_of(TASK, single, 4, seed=1)["text"][:] != few_of(TASK, single, 4, seed=2)["text"][:]
     # "c" always comes with "a": its rows are enough for both; rows without a label count as a label of their own.
     several = rows_of([[0]] * 30 + [[1]] * 8 + [[0, 2]] * 5 + [[]] * 10, several=True)
-    gold = gold_of(few_of(several, 4, seed=0)).values
+    gold = gold_of(few_of(TASK, several, 4, seed=0)).values
     assert gold.sum(axis=0).tolist() == [4, 4, 4] and (gold.sum(axis=1) == 0).sum() == 4
-    assert len(few_of(several, 1000, seed=0)) == len(several)
+    assert len(few_of(TASK, several, 1000, seed=0)) == len(several)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_the_validation_rows_of_each_seed_are_analysed_and_compared(base_bert, s
     runs = [tmp_path / name for name in ("both", "second", "other")]
     for run, seeds in zip(runs, ([3, 4], [4], [5]), strict=True):
         train(few_recipe(base_bert, ["linear"], name=run.name, shots=2, seeds=seeds), run, data_dir=data)
-    rows = {seed: few_of(load_dataset_for("files", data)["validation"], 2, seed) for seed in (3, 4, 5)}
+    rows = {seed: few_of(TASK, load_dataset_for("files", data)["validation"], 2, seed) for seed in (3, 4, 5)}
     assert rows[3]["id"][:] != rows[4]["id"][:]
     for run in runs:
         assert "texts of the errors" not in analyze(run, data_dir=data)["left_out"]
@@ -167,7 +167,7 @@ def test_linear_is_the_regression_over_mean_states(base_bert, single_label, tmp_
         return ((states * mask).sum(1) / mask.sum(1)).detach().double().numpy()
 
     splits = load_dataset_for("files", single_label)
-    few, rows = few_of(splits["train"], 4, seed=42), splits["test"]
+    few, rows = few_of(TASK, splits["train"], 4, seed=42), splits["test"]
     vectors, states = mean_states(few["text"]), mean_states(rows["text"])
     scale = np.linalg.norm(vectors, axis=1).mean()
     regression = LogisticRegression(C=few_shot.INVERSE_PENALTY, max_iter=1000).fit(vectors / scale, few["labels"])
@@ -182,7 +182,7 @@ def test_contrastive_training_parts_the_labels(base_bert, single_label, monkeypa
     monkeypatch.setattr(few_shot, "CONTRASTIVE_RATE", 1e-3)  # a tiny encoder learns slowly
     recipe = few_recipe(base_bert, [])
     splits = load_dataset_for("files", single_label)
-    splits["train"] = few_of(splits["train"], 4, seed=0)
+    splits["train"] = few_of(TASK, splits["train"], 4, seed=0)
     gaps, labels = [], np.asarray(splits["train"]["labels"])
     same = labels[:, None] == labels
     for steps in (0, 20):

@@ -25,6 +25,7 @@ from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.data.splits import label_names
 from hf_emotion.runs.train import train
 from hf_emotion.runtime.remote import Client
+from hf_emotion.tasks.emotion_classification import TASK
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 from hf_emotion.tasks.rows import class_counts, gold_of
 from hf_emotion.tasks.sequence_classification import build_classifier, stock_loss
@@ -62,7 +63,7 @@ class TestBrighter:
         assert train.features["labels"].feature.names == ["anger", "disgust", "joy"]
         assert gold_of(train).values.tolist() == [[0, -1, 1], [1, -1, 0], [1, 1, 0], [0, 0, 1]]
         assert train["language"] == ["eng", "eng", "deu", "deu"] and train["id"][2] == "deu:a0"
-        assert class_counts(train) == {"anger": 2, "disgust": 1, "joy": 2}
+        assert class_counts(TASK, train) == {"anger": 2, "disgust": 1, "joy": 2}
         # Of German there is no test part; the English labels are found by their texts.
         assert gold_of(splits["test"]).values.tolist() == [[1, -1, 0], [0, -1, 1]]
         assert splits["test"]["id"] == ["eng:a0", "eng:a1"]

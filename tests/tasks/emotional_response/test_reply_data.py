@@ -20,6 +20,7 @@ import hf_emotion.tasks.emotional_response.loading as loading
 from hf_emotion import load_dataset_for
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.corpus import mark
+from hf_emotion.tasks.emotional_response import TASK
 from hf_emotion.tasks.emotional_response.emojis import strip_emojis
 from hf_emotion.tasks.emotional_response.loading import load_reply_files
 from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates
@@ -387,11 +388,11 @@ class TestWiring:
     def test_duplicates_are_pairs(self):
         splits = self.splits()
         assert task_of_rows(splits["validation"]).texts(splits["validation"]) == ["c\n9", "b\n2"]
-        report = duplicates_between_splits(DatasetDict({name: splits[name] for name in ("train", "validation")}))
+        report = duplicates_between_splits(TASK, DatasetDict({name: splits[name] for name in ("train", "validation")}))
         assert report == {"repeated in train": 1, "repeated in validation": 0, "train & validation": 1}
 
     def test_dedupe_removes_pairs_with_a_known_context(self, tmp_path):
-        left = remove_duplicates(self.splits())
+        left = remove_duplicates(TASK, self.splits())
         # Of "a" the context is nowhere, as reply it does not count; nor is "e" that of "e\nf".
         assert left["train"]["context"][:] == ["a", "e\nf"]
         assert (len(left["validation"]), len(left["test"])) == (2, 3)

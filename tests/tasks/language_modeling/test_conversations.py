@@ -17,7 +17,7 @@ from hf_emotion.recipes import make_recipe
 from hf_emotion.runtime.batching import encode_texts
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.emotional_response.loading import load_empathetic_conversations
-from hf_emotion.tasks.language_modeling import building
+from hf_emotion.tasks.language_modeling import TASK, building
 from hf_emotion.tasks.language_modeling.loading import CONVERSATION_LOADERS, load_conversations
 from hf_emotion.tasks.rows import duplicates_between_splits
 from hf_emotion.tasks.sequence_classification import base_tokenizer
@@ -124,7 +124,7 @@ class TestTogether:
         train = [held_out, (held_out[0], "else", replies.JOY), ("x", "y", replies.SOB)]
         folder = replies.mojitalk_folder(tmp_path, train=train, dev=[replies.POSTS[1]], test=[held_out])
         splits = load_dataset_for("conversations", folder, corpora=["mojitalk"])
-        assert duplicates_between_splits(splits)["train & test"] == 1 and "train & test: 1" in caplog.text
+        assert duplicates_between_splits(TASK, splits)["train & test"] == 1 and "train & test: 1" in caplog.text
         assert task_of_rows(splits["test"]).texts(splits["test"]) == [f"{held_out[0]}\n{held_out[1]}"]
         left = load_dataset_for("conversations", folder, corpora=["mojitalk"], dedupe=True)
         assert left["train"]["turns"][:] == [[held_out[0], "else"], ["x", "y"]] and len(left["test"]) == 1

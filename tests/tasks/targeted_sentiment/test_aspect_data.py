@@ -19,6 +19,7 @@ from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.rows import at_most, duplicates_between_splits, gold_of, remove_duplicates
+from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.loading import context_names, replace_targets
 
 
@@ -383,11 +384,11 @@ class TestSample:
         places = [place(i, f"LOCATION1 and LOCATION2, {i}" if i % 3 else f"LOCATION1 alone, {i}") for i in range(30)]
         dev = load_dataset_for("sentihood", sentihood_folder(tmp_path, dev=places))["validation"]
         for rows, expected in ((2, 4), (4, 4), (30, 28), (1000, 200)):
-            drawn = at_most(dev, rows)
+            drawn = at_most(TASK, dev, rows)
             assert drawn["aspect"][:] == [0, 1, 2, 3] * (expected // 4)
             assert len({row_id.rpartition("/")[0] for row_id in drawn["id"]}) == expected // 4
             assert drawn["id"][:] == [row_id for row_id in dev["id"] if row_id in set(drawn["id"])]
-        assert at_most(dev, 28)["id"][:] != dev["id"][:28]
+        assert at_most(TASK, dev, 28)["id"][:] != dev["id"][:28]
 
     def test_groups_of_different_sizes(self, tmp_path):
         """Of one's own files a text may lack aspects, and its rows need not follow each other."""
@@ -396,7 +397,7 @@ class TestSample:
         dev = load(write_parts(tmp_path, rows), **COLUMNS)["validation"]
         whole = collections.Counter(dev["text"])
         for most in (5, 17, 40):
-            drawn = at_most(dev, most)
+            drawn = at_most(TASK, dev, most)
             found = collections.Counter(drawn["text"])
             assert most - 2 <= len(drawn) <= most and found == {text: whole[text] for text in found}
 
@@ -413,11 +414,11 @@ class TestDuplicates:
     def test_sentences_are_counted_not_rows(self, folder):
         report = {"repeated in train": 3, "repeated in validation": 0, "repeated in test": 0}
         report |= {"train & validation": 1, "train & test": 0, "validation & test": 1}
-        assert duplicates_between_splits(load_dataset_for("sentihood", folder)) == report
+        assert duplicates_between_splits(TASK, load_dataset_for("sentihood", folder)) == report
 
     def test_a_sentence_without_some_aspects(self, tmp_path):
         rows = [["a", "x", "good"], ["a", "y", "good"], ["a", "y", "bad"], ["b", "x", "bad"], ["b", "y", "bad"]]
-        report = duplicates_between_splits(load(write_parts(tmp_path, rows, header=["text", "aspect", "label"])))
+        report = duplicates_between_splits(TASK, load(write_parts(tmp_path, rows, header=["text", "aspect", "label"])))
         assert report == {"repeated in train": 1, "repeated in validation": 1, "train & validation": 2}
 
     def test_dedupe_takes_whole_groups_out_of_train(self, folder):
@@ -426,4 +427,4 @@ class TestDuplicates:
         assert splits["train"]["text"][:] == [b] * 16 + ["location - 2 d"] * 4
         assert splits["train"]["aspect"][:] == [0, 1, 2, 3] * 5
         assert len(splits["validation"]) == 8 and len(splits["test"]) == 4
-        assert remove_duplicates(splits)["train"]["id"][:] == splits["train"]["id"][:]
+        assert remove_duplicates(TASK, splits)["train"]["id"][:] == splits["train"]["id"][:]

@@ -237,7 +237,7 @@ class TestInputs:
             assert row["context_ids"] == 4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect)
             assert row["labels"] == kit.SENTIHOOD_LABELS.index(label)
         rows = [encoded[i] for i in (0, 5, 9, 30)]
-        batch = make_collator(aspect_tokenizer, 3, multi_label=False)(rows)
+        batch = make_collator(aspect_tokenizer)(rows)
         width = max(row["length"] for row in rows)
         assert len({row["length"] for row in rows}) > 2
         assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "context_ids", "labels"}
@@ -254,7 +254,7 @@ class TestInputs:
         for found, text in zip(tokens_of(aspect_tokenizer, encoded), hood["text"], strict=True):
             assert found == ["[CLS]", *aspect_tokenizer.tokenize(text), "[SEP]"]
         stock = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
-        collate = make_collator(aspect_tokenizer, 3, multi_label=False)
+        collate = make_collator(aspect_tokenizer)
         for rows, own in ((encoded, "context_ids"), (stock, "token_type_ids")):  # a stock model gets no context
             assert set(collate([rows[0], rows[8]])) == {"input_ids", "attention_mask", "labels", own}
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a corpus before a model is trained on it."""
+"""The rows that a recipe trains on: loaded or given, as its task reads them, and checked before a model is trained on them."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 from datasets import DatasetDict
@@ -9,7 +10,9 @@ from datasets import DatasetDict
 from ..data.splits import label_names
 from ..recipes import Recipe
 from ..tasks import TASKS, Task, task_of_rows, task_of_type
-from ..tasks.rows import gold_of
+from ..tasks.loading import load_dataset_for
+from ..tasks.rows import at_most, class_counts, few_of, share_of
+from .given_splits import complete
 
 
 logger = logging.getLogger(__name__)
@@ -17,10 +20,34 @@ logger = logging.getLogger(__name__)
 MIN_VALIDATION_ROWS = 20  # with fewer rows the standard error of an accuracy of .5 is above .11
 
 
-def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
+def rows_of(
+    recipe: Recipe, data_dir: str | Path | None, splits: DatasetDict | None, test: bool
+) -> tuple[Task, DatasetDict]:
+    """The task that a recipe trains, and its parts of the given splits, or else of its corpus; without `test` no test part."""
+    if splits is None:
+        splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    else:
+        splits = complete(splits.copy())
+    if not test:
+        splits.pop("test", None)
+    for part in ("train", "validation"):
+        if not len(splits.get(part, ())):
+            rows = {name: len(dataset) for name, dataset in splits.items()}
+            raise ValueError(
+                f"a training needs rows in the part {part!r}; the corpus has {rows} (after `dedupe`, if that is set)."
+            )
+    task, splits = _as_read(recipe, splits)
+    if recipe.train_fraction < 1:
+        splits["train"] = share_of(splits["train"], recipe.train_fraction)
+    for part in splits.keys() - {"train"}:
+        splits[part] = at_most(task, splits[part], recipe.max_eval_rows)
+    return task, splits
+
+
+def _as_read(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
     """The task that a recipe trains, and the rows as its models read them (a classifier of texts reads replies, too)."""
     found, task = task_of_rows(splits["train"]), task_of_type(recipe.model_type)
-    if not (found.stock if recipe.model_type is None else recipe.model_type in found.model_types):
+    if not found.trains(recipe.model_type):
         parts = {split: found.as_texts(rows) for split, rows in splits.items()}
         read = None if parts["train"] is None else task_of_rows(parts["train"])
         if read is None or task not in (None, read):
@@ -35,14 +62,30 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
     return found, splits
 
 
+def few_rows(task: Task, recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
+    """With `shots` the rows of training and validation part that are drawn at a seed; ValueError for a label without a training row."""
+    if recipe.shots is None:
+        return splits
+    counts = class_counts(task, splits["train"])
+    missing = [name for name, count in counts.items() if not count]
+    if missing:
+        raise ValueError(
+            f"`shots` {recipe.shots}: no training row has the labels {missing}: leave them out of `labels`."
+        )
+    fewer = [name for name, count in counts.items() if count < recipe.shots]
+    if fewer and seed == recipe.seeds[0]:
+        logger.warning("`shots` %d: all rows of the labels %s are taken, which have fewer", recipe.shots, fewer)
+    drawn = {part: few_of(task, splits[part], recipe.shots, seed) for part in ("train", "validation")}
+    return DatasetDict({**splits, **drawn})
+
+
 def check_data(task: Task, splits: DatasetDict) -> None:
     """Warn of labels without a training row and of a small validation part; ValueError if all rows of a classifier have the same labels."""
     train, validation = splits["train"], splits["validation"]
-    gold = task.gold(train)
-    if gold is None:
+    if not task.labelled:
         _check_validation(len(validation), 0)
         return
-    names = label_names(train)
+    names, gold = label_names(train), task.gold(train)
     if gold.regression:
         values = gold.values
         if equal := [name for name, own in zip(names, values.T, strict=True) if len(set(own[~np.isnan(own)])) < 2]:
@@ -65,7 +108,7 @@ def check_data(task: Task, splits: DatasetDict) -> None:
             missing,
         )
     task.warn(train, names, has_label)
-    _check_validation(int(gold_of(validation).labelled.sum()), len(names))
+    _check_validation(int(task.gold(validation).labelled.sum()), len(names))
 
 
 def _check_validation(rows: int, labels: int) -> None:
