@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 FAST = "bfloat16"
 SECONDS = 1.0  # of a measurement
 WORDS = "We waited for an hour, and then they told us that our table was gone.".split()
-TEXTS = [" ".join(WORDS[: 3 + i % len(WORDS[2:])]) for i in range(32)]
+TEXTS = [" ".join(WORDS[: 3 + i % 12]) for i in range(32)]
 WORTH = 1.1  # times as fast: below that the scores stay as they are
 
 
