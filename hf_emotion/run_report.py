@@ -275,6 +275,10 @@ class RunReport(Record):
         """The part whose figures stand for the run."""
         return "test" if "test" in self.summary else "validation"
 
+    def decisions(self, split: str) -> dict[str, dict[str, Spread]]:
+        """The figures of a part by the titles of its kinds of decision."""
+        return {decision_title(kind, self.threshold): values for kind, values in self.summary[split].items()}
+
     def per_label(self, split: str, kind: str) -> dict[str, list[LabelFigures]]:
         """The figures of each label, one for each seed; none where labels are not measured."""
         runs = [run.per_label(split, kind) for run in self.runs]

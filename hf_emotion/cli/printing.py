@@ -119,11 +119,10 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 def print_report(report: "RunReport", all_figures: bool = False) -> None:
     """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
-    from ..run_report import decision_title
     from ..tasks import task_of_run
 
     split = report.measured_split
-    kinds = report.summary[split]
+    kinds = report.decisions(split)
     published = report.published
     names = list(next(iter(kinds.values())))
     if not all_figures:
@@ -132,7 +131,7 @@ def print_report(report: "RunReport", all_figures: bool = False) -> None:
     for name in names:
         row = [name, *(mean_std(values.get(name)) for values in kinds.values())]
         rows.append([*row, str(published.get(name, "-"))] if published else row)
-    header = [f"{report.name}, {split}", *(decision_title(kind, report.threshold) for kind in kinds)]
+    header = [f"{report.name}, {split}", *kinds]
     print_table([*header, "published"] if published else header, rows)
 
 

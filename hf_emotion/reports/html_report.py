@@ -11,7 +11,7 @@ import jinja2
 from ..io.files import write_text
 from ..io.version import __version__
 from ..metrics.significance import mean_std, over_seeds
-from ..run_report import RunReport, decision_title
+from ..run_report import RunReport
 from ..tasks import Task, task_of_run
 from .certainty import Calibration
 
@@ -95,18 +95,16 @@ def _data_uri(content: bytes, kind: str) -> str:
 
 def _headline(task: Task, report: RunReport, split: str) -> list[str]:
     """The three figures that matter most, under the last decision rule, as "NAME FIGURE (RULE)"."""
-    kind, values = list(report.summary[split].items())[-1]
-    title = decision_title(kind, report.threshold)
+    title, values = list(report.decisions(split).items())[-1]
     names = task.main_figures(values, report.runs[0].selected_by, report.published)
     return [f"{name} {mean_std(values[name])} ({title})" for name in names[:3]]
 
 
 def _metrics(report: RunReport, split: str) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of a split: mean ± std over the seeds, and for the test part the published score."""
-    kinds = report.summary[split]
+    kinds = report.decisions(split)
     published = report.published if split == "test" else {}
-    titles = [decision_title(kind, report.threshold) for kind in kinds]
-    header = ["metric", *titles]
+    header = ["metric", *kinds]
     rows = []
     for name in dict.fromkeys(metric for values in kinds.values() for metric in values):
         row = [name, *(mean_std(values.get(name)) for values in kinds.values())]

@@ -154,9 +154,9 @@ def _results(recipe: Recipe, report: RunReport) -> list[str]:
     present = next(iter(next(iter(report.summary.values())).values()))
     shown = [name for name in SHOWN if name in present]
     rows = [
-        [split, decision_title(kind, recipe.threshold), *(mean_std(metrics.get(name)) for name in shown)]
-        for split, kinds in report.summary.items()
-        for kind, metrics in kinds.items()
+        [split, title, *(mean_std(metrics.get(name)) for name in shown)]
+        for split in report.summary
+        for title, metrics in report.decisions(split).items()
     ]
     blocks = [table(["split", "decision", *shown], rows, names=2)]
     if report.published:

@@ -10,9 +10,9 @@ from datasets import DatasetDict
 from ..data.splits import label_names
 from ..recipes import Recipe
 from ..tasks import TASKS, Task, task_of_rows, task_of_type
+from ..tasks.given_splits import complete
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import at_most, class_counts, few_of, share_of
-from .given_splits import complete
 
 
 logger = logging.getLogger(__name__)

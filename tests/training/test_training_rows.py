@@ -16,7 +16,7 @@ from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.corpus import mark
-from hf_emotion.training.given_splits import complete
+from hf_emotion.tasks.given_splits import complete
 from hf_emotion.training.training_rows import check_data
 
 

@@ -11,8 +11,8 @@ from datasets import ClassLabel, Dataset, DatasetDict, List, Value
 from ..data.files import SPLIT_STEMS
 from ..data.own_files import split_units, training_names
 from ..data.targets import COLUMN as TARGETS
-from ..tasks import Task, task_of_columns
-from ..tasks.corpus import mark
+from . import Task, task_of_columns
+from .corpus import mark
 
 
 logger = logging.getLogger(__name__)
