@@ -345,7 +345,7 @@ class TestOwnFiles:
     def test_cells(self, tmp_path):
         write_parts(tmp_path, [["a", "joy | anger"], ["b", "None"], ["NA", ""], ["d", "joy|joy|"]])
         train = load(tmp_path, label_separator="|")["train"]
-        assert gold_of(train).values.ndim == 2 and label_names(train) == ["None", "anger", "joy"]
+        assert gold_of(train).multi_label and label_names(train) == ["None", "anger", "joy"]
         assert train["labels"][:] == [[1, 2], [0], [], [2]] and train["text"][2] == "NA"
         write_parts(tmp_path, [["a", "joy|other"], ["b", "None"], ["None", "NA"], *ROWS])
         train = load(tmp_path)["train"]
@@ -376,7 +376,7 @@ class TestOwnFiles:
         write_jsonl(tmp_path / "train.jsonl", rows)
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "validation.parquet")
         for part in load(tmp_path).values():
-            assert gold_of(part).values.ndim == 2 and named(part) == [["anger", "joy"], [], ["joy"]]
+            assert gold_of(part).multi_label and named(part) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
     def test_forms_of_one_label(self, tmp_path, value):

@@ -212,7 +212,7 @@ class TestOwnFiles:
     def test_targets_and_aspects(self, folder):
         train = load(folder, **COLUMNS)["train"]
         check_features(train, ["battery", "screen"], ["bad", "good", "none"], ["phone", "tablet"])
-        assert not (gold_of(train).values.ndim == 2) and (task_of_rows(train).name == "targeted-sentiment")
+        assert gold_of(train).single_label and task_of_rows(train) is TASK
         assert train["text"][:] == [row[0] for row in ROWS]
         assert train["target"][:] == [0, 0, 1] and train["aspect"][:] == [1, 0, 1]
         assert train["context_id"][:] == [1, 0, 3]
