@@ -33,7 +33,7 @@ EMOTIONS = {
     "I miss him every day, but his letters still make me laugh.": {"sadness", "amusement", "joy", "love", "grief"},
     "What a lovely day!": {"joy", "admiration", "love"},
     "I am furious about the bill.": {"anger"},
-    "I barely slept and can hardly keep my eyes open.": {"sadness", "disappointment", "annoyance", "neutral", None},
+    "I slept three hours and I am exhausted.": {"sadness", "disappointment", "annoyance", "neutral", None},
     "Those summers at the lake, I wish they came back.": {"desire", "sadness"},
     "😂😂": {"amusement"},
     "Why on earth would anyone put the light switch behind the wardrobe?": PUZZLED | {"annoyance"},

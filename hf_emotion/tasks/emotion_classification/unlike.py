@@ -26,6 +26,7 @@ TOKEN_SCORES = "token_scores.npy"  # beside an exported model
 FEWEST, MOST = 40, 2000  # training texts that it needs, and that it looks at
 OWN = 0.02  # share of texts like the training texts that it takes for others
 EVERYDAY = 1000  # English sentences
+FILLER = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna".split()
 USEFUL = 0.1  # share of them that it must tell
 INVERSE_PENALTY = 10.0  # C of the logistic regression, for vectors of mean length 1
 
@@ -46,14 +47,15 @@ def embeddings_of(model: Any) -> np.ndarray:
 
 
 def other_texts() -> list[str]:
-    """`EVERYDAY` English sentences, as people write them to each other; plain ones in ten languages; random letters."""
+    """`EVERYDAY` English sentences, as people write them to each other; plain ones in ten languages; filler text; random letters."""
     from ...data.rows import packaged_rows
 
     everyday = [row["text"] for _, row in packaged_rows("everyday", "train")]
     plain = [row["text"] for _, row in packaged_rows("plain_sentences", "train")]
     letters, generator = list(string.ascii_lowercase), np.random.default_rng(0)
     words = [["".join(generator.choice(letters, generator.integers(2, 9))) for _ in range(4)] for _ in range(50)]
-    return [*everyday[:: len(everyday) // EVERYDAY][:EVERYDAY], *plain, *map(" ".join, words)]
+    filler = [FILLER[:number] for number in range(2, len(FILLER) + 1)]
+    return [*everyday[:: len(everyday) // EVERYDAY][:EVERYDAY], *plain, *map(" ".join, [*filler, *words])]
 
 
 def learn(model: Any, tokenizer: Any, gate: Any, max_length: int, texts: Sequence[str]) -> dict[str, Any] | None:
