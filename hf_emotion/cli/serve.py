@@ -86,7 +86,7 @@ def serve(
         raise typer.BadParameter(
             "with --engine ray give --num-replicas, or --max-replicas and at most as many --min-replicas; without it none of them."
         )
-    check(checkpoints, None if dtype == "fastest" else dtype)
+    check(checkpoints, "bfloat16" if dtype == "fastest" else dtype)
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: {host} is open to all: set ${KEY} or --api-key-file", file=sys.stderr)
