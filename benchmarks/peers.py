@@ -314,7 +314,8 @@ async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, sec
     return latencies, failures, time.perf_counter() - start
 
 
-CLIENTS, FASTEST = (1, 8, 32, 128), "ours, --dtype fastest"
+CLIENTS = (1, 8, 32, 128)
+FASTEST = "ours, --dtype fastest"
 
 
 def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: int) -> list[dict]:
@@ -349,7 +350,7 @@ def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: 
                     add(result("service", f"{wait} of {name}", slow, "ms"), server)
                     continue
                 mine = {"ours, ONNX": name} if "ONNX" in name else {"ours, torch": name, FASTEST: f"{name}, {FASTEST}"}
-                for our_name, peer in mine.items():
+                for our_name, peer in ((own, peer) for own, peer in mine.items() if own in alive):
                     our_request, our_slow, _ = zip(*servers[our_name].rounds, strict=True)
                     more = {"peer": peer, "failures": sum(failures)}
                     add(ratio("service", f"{rate} beside {peer}", our_request, request, at_least=1.2), server, **more)

@@ -15,6 +15,7 @@ def demo(
     """Try models in the browser: opens the page of `serve`, which only this machine reaches. Needs no network."""
     import webbrowser
 
-    check(checkpoints, dtype)
+    host = "127.0.0.1"
+    check(checkpoints, dtype, (host, port))
     settings = Settings(checkpoints=checkpoints, loading={"dtype": dtype} if dtype else {}, log="errors")
-    serve_here(settings, "127.0.0.1", port, show=None if no_browser else webbrowser.open)
+    serve_here(settings, host, port, show=None if no_browser else webbrowser.open)

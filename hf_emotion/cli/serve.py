@@ -86,7 +86,7 @@ def serve(
         raise typer.BadParameter(
             "with --engine ray give --num-replicas, or --max-replicas and at most as many --min-replicas; without it none of them."
         )
-    check(checkpoints, "bfloat16" if dtype == "fastest" else dtype)
+    check(checkpoints, "bfloat16" if dtype == "fastest" else dtype, (host, port) if engine == "local" else None)
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: {host} is open to all: set ${KEY} or --api-key-file", file=sys.stderr)
@@ -124,14 +124,18 @@ def serve(
     serve_here(settings, host, port, max_connections)
 
 
-def check(checkpoints: list[str], dtype: str | None = None) -> None:
-    """Check names before the imports, which take seconds; those of transformers only where a model needs it."""
+def check(checkpoints: list[str], dtype: str | None = None, address: tuple[str, int] | None = None) -> None:
+    """Check names and an address before models are loaded, which takes seconds; transformers is imported only where a model needs it."""
     for checkpoint in checkpoints:
         checked(checkpoint)
     from ..runtime.exported import is_light
     from ..runtime.ready import for_prediction
 
     quiet(needs_transformers=not all(is_light(Path(for_prediction(name, dtype=dtype))) for name in checkpoints))
+    if address is not None:
+        from ..serving.web import listen
+
+        listen(*address).close()
 
 
 def serve_here(
@@ -143,8 +147,7 @@ def serve_here(
 ) -> None:
     """Serve from this process until Ctrl+C. `show` gets the address."""
     from ..serving.service import build
-    from ..serving.web import listen, run
+    from ..serving.web import run
 
-    listen(host, port).close()  # what is wrong with the address is told before the models are loaded
     logging.getLogger("hf_emotion.serve").setLevel(logging.WARNING if settings.log == "errors" else logging.INFO)
     run(build(settings), host, port, settings.timeout, settings.log_format, max_connections, show)

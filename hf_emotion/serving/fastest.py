@@ -32,9 +32,10 @@ def fastest(checkpoints: Sequence[str], **loading: Any) -> str | None:
     """
     gains = []
     for name in checkpoints:
-        both = [load_predictor(name, **loading), load_predictor(name, dtype=FAST, **loading)]
-        if not isinstance(both[0], LabelPredictor) or both[0].units != "texts":
+        stored = load_predictor(name, **loading)
+        if not isinstance(stored, LabelPredictor) or stored.units != "texts":
             continue
+        both = [stored, load_predictor(name, dtype=FAST, **loading)]
         scores = [np.asarray(predictor.probabilities(TEXTS)) for predictor in both]  # which warms up
         times: list[list[float]] = [[], []]
         until = time.perf_counter() + SECONDS

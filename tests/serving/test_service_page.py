@@ -365,10 +365,12 @@ def test_the_page_opens_in_the_browser(argv, folders, monkeypatch):
     assert show == opened.append and nothing is None
 
 
-def test_a_taken_port_is_told_before_the_models_are_loaded(argv, folders, monkeypatch):
+@pytest.mark.parametrize("command", [["demo"], ["serve", "--dtype", "fastest"]])
+def test_a_taken_port_is_told_before_the_models_are_loaded(argv, folders, monkeypatch, command):
     monkeypatch.setattr("hf_emotion.serving.service.build", lambda settings: pytest.fail("it loads them"))
+    monkeypatch.setattr("hf_emotion.serving.fastest.fastest", lambda checkpoints: pytest.fail("it loads them"))
     with listen("127.0.0.1", 0) as taken:
-        done = argv("demo", folders["text"], "--port", taken.getsockname()[1])
+        done = argv(*command, folders["text"], "--port", taken.getsockname()[1])
     assert done.code == 1 and done.err.endswith("(Address already in use): choose another --port or --host.\n")
 
 
