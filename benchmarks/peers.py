@@ -315,7 +315,7 @@ async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, sec
 
 
 CLIENTS = (1, 8, 32, 128)
-FASTEST = "ours, --dtype fastest"
+OUR_OTHERS = ("ours, --dtype fastest", "ours, ONNX")  # which servers over torch stand beside, too
 
 
 def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: int) -> list[dict]:
@@ -349,7 +349,8 @@ def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: 
                     add(result("service", f"{rate} of {name}", [1 / one for one in request], "1/s"), server)
                     add(result("service", f"{wait} of {name}", slow, "ms"), server)
                     continue
-                mine = {"ours, ONNX": name} if "ONNX" in name else {"ours, torch": name, FASTEST: f"{name}, {FASTEST}"}
+                mine = {"ours, torch": name, **{own: f"{name}, {own}" for own in OUR_OTHERS}}
+                mine = {"ours, ONNX": name} if "ONNX" in name else mine
                 for our_name, peer in ((own, peer) for own, peer in mine.items() if own in alive):
                     our_request, our_slow, _ = zip(*servers[our_name].rounds, strict=True)
                     more = {"peer": peer, "failures": sum(failures)}
