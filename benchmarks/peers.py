@@ -434,7 +434,9 @@ def main(
             measured = service(place, given["texts"], seconds, settings["pairs"], threads)
         else:
             measured = measure(work, place, given, settings["pairs"], threads)
-        command = f"python -m benchmarks.peers {work}" + " --data-dir DATA" * bool(data_dir)
+        command = (
+            f"python -m benchmarks.peers {work}" + f" --rows {rows}" * bool(rows) + " --data-dir DATA" * bool(data_dir)
+        )
         record = {"command": command, "settings": settings, "machine": machine(threads), "rows": measured}
         found["works"][work] = record | {"tried": said["tried"]}
         kept = {name: why for name, why in found["not measured"].items() if not name.startswith(f"{work}: ")}
