@@ -152,7 +152,9 @@ class Recipe:
                 check_range(key, value)
         check_answers(self.abstain, self.prediction_sets)
         if self.early_stopping_patience is not None and self.training_arguments.get("eval_strategy") == "no":
-            raise ValueError("`early_stopping_patience` counts evaluations, and `eval_strategy` is no: leave one out.")
+            raise ValueError(
+                "`early_stopping_patience` counts evaluations, and `eval_strategy: no` makes none: leave one out."
+            )
         smoothing = ["label_smoothing_factor"] if self.training_arguments.get("label_smoothing_factor") else []
         losses = [name for name in (*WEIGHTS, "soft_labels", "teachers") if getattr(self, name)]
         of_model = [f"model_config.{name}" for name in MODEL_LOSSES if self.model_config.get(name) is not None]
