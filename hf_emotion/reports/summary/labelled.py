@@ -221,8 +221,8 @@ def checked_notes(checked: Checked, shares: Sequence["Share"]) -> list[str]:
         notes.append(f"{checked['left']} drawn rows have no answer: they count like the labelled rows of their group.")
     if any(one["borrowed"] for one in shares):
         notes.append(
-            f"* Fewer than {FEWEST} labelled rows here: the calibration is that of all labelled rows, and the interval allows for how much it differs "
-            "between groups and periods."
+            f"* Fewer than {FEWEST} labelled rows here: the calibration is that of all labelled rows, and the interval allows for how much it "
+            "differs between groups and periods."
         )
     widths = list(checked["widths"].values())
     means = [f"{np.mean([of[count] for of in widths]):.1%} with {count}" for count in widths[0]]
