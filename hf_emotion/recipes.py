@@ -38,7 +38,7 @@ class Recipe:
             extra); for a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
-        data_license: for your own files: an SPDX id or a licence name of the Hub, for the model card; None: nobody chose one.
+        data_license: for your own files: an SPDX id or a licence name of the Hub, for the model card; None: not chosen.
         data_terms: for your own files: their terms of use in plain words, for the card.
         model_type: "label-aware-bert", "label-aware" (over any text encoder; all aspects in one pass), "roberta-esa", "cg-bert", "qacg-bert",
             "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
@@ -52,19 +52,19 @@ class Recipe:
         emoji_names: classifiers of texts and aspects: the tokenizer reads emojis as their names, "loudly crying face"; many vocabularies
             have no emojis.
         languages: classifiers: ISO 639-1 codes of the languages that the model reads, e.g. ["en"], and of close relatives that it is not to
-            warn of. They are kept in the model: it then says which texts are probably in another language. Empty: nobody asks.
+            warn of. They are kept in the model: it then says which texts are probably in another language. Empty: no such check.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on the validation part before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
         shots: emotions of texts: number of training rows of each label, and of validation rows, drawn at the run's seed; a label with
             fewer rows gives all it has. Rows with several labels count for each. None: all rows.
-        few_shot: emotions of texts: methods for few rows, of which the validation part chooses one (a later one must be better by a
+        few_shot: emotions of texts: methods for few rows; the validation part chooses one (a later one must be better by a
             standard error): "linear" (frozen encoder), "contrastive" (the encoder learns which rows share labels), "label-vectors"
             (frozen encoder), "fine-tuning". Empty: an ordinary training. None: linear and fine-tuning for label attention on your own
             files (`files`) where every label was annotated and no field is set that does not go with them (a loss, a sampling, an
             adapter, windows); else an ordinary training.
-        max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the validation part, and of the test part; drawn
+        max_eval_rows: maximum number of rows (dialogues, pairs) of the validation and of the test part to measure, drawn
             at a fixed seed; None: all. Targeted sentiment: the aspects of a text and target stay together.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
@@ -80,15 +80,15 @@ class Recipe:
             sentences keep their own labels.
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
-        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
-            and the base model's own weights stay as they are. The checkpoint is the merged model; the adapter is next to it
+        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: train a LoRA adapter and the new parts; the base model's own
+            weights stay as they are. The checkpoint is the merged model; the adapter is next to it
             in `adapter/`.
             {"start_from": RUN} starts it from what a training of all weights of the same model changed.
         label_texts: words that a label's vector starts from, for labels whose names are not words ({"\N{BROKEN HEART}":
             "heartbreak"}).
         threshold: the fixed decision threshold that is reported with the tuned ones.
         abstain: emotions of texts: {"coverage": 0.9}: the model says "abstained" where it is least sure, with a threshold from the
-            validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as it can with 95 % of the answers right.
+            validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as it can while 95 % of the answers are right.
         prediction_sets: emotions of texts: a coverage, e.g. 0.9: the model gives sets of labels that hold all gold labels of a text
             with this probability (split conformal, from the validation part).
         paper, table_row, published: the paper, the row of its table and the printed scores, for the comparison.
@@ -152,7 +152,9 @@ class Recipe:
                 check_range(key, value)
         check_answers(self.abstain, self.prediction_sets)
         if self.early_stopping_patience is not None and self.training_arguments.get("eval_strategy") == "no":
-            raise ValueError("`early_stopping_patience` counts evaluations, and `eval_strategy` is no: leave one out.")
+            raise ValueError(
+                "`early_stopping_patience` counts evaluations, and `eval_strategy: no` makes none: leave one out."
+            )
         smoothing = ["label_smoothing_factor"] if self.training_arguments.get("label_smoothing_factor") else []
         losses = [name for name in (*WEIGHTS, "soft_labels", "teachers") if getattr(self, name)]
         of_model = [f"model_config.{name}" for name in MODEL_LOSSES if self.model_config.get(name) is not None]

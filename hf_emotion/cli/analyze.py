@@ -24,14 +24,14 @@ def analyze(
         str | None,
         typer.Option(
             metavar="coverage=X|accuracy=X|off",
-            help='Keep a rule in config.json: answer this share of the texts, or as many as keep this accuracy; the others get "abstained".',
+            help='Store a rule in config.json: answer this share of the texts, or as many as this accuracy allows; the others get "abstained".',
         ),
     ] = None,
     prediction_sets: Annotated[
         str | None,
         typer.Option(
             metavar="COVERAGE|off",
-            help="Keep a rule in config.json: sets of labels that hold all gold labels for this share of the texts.",
+            help="Store a rule in config.json: give sets of labels that hold all gold labels of this share of the texts.",
         ),
     ] = None,
     as_json: AsJson = False,

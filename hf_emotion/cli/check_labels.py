@@ -20,7 +20,7 @@ def check_labels(
     folds: Annotated[
         int, typer.Option(min=2, help="Number of parts; each is judged by a classifier trained on the others.")
     ] = 5,
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the pages.")] = Path("label_errors"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="New folder: page and CSV.")] = Path("label_errors"),
     option: LoaderOption = None,
     as_json: AsJson = False,
 ) -> None:

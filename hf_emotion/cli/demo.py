@@ -12,7 +12,7 @@ def demo(
     dtype: Dtype = None,
     no_browser: NoBrowser = False,
 ) -> None:
-    """Try models in the browser: opens the page of `serve`, which only this machine reaches. Needs no network."""
+    """Try models in the browser: opens the page of `serve`, for this machine only. Needs no network."""
     import webbrowser
 
     host = "127.0.0.1"

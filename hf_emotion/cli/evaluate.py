@@ -44,7 +44,7 @@ def evaluate(
     taxonomy: Taxonomy = None,
     option: LoaderOption = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Several labels: a fixed threshold; default: 0.3.")
+        float | None, typer.Option(min=0, max=1, help="Models of several labels: a fixed threshold; default: 0.3.")
     ] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
@@ -59,7 +59,7 @@ def evaluate(
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a checkpoint on a split of a corpus."""
+    """Measure a checkpoint on a part of a corpus, or on your own files."""
     quiet()
     from ..inference import load_predictor
     from ..runs.evaluate import corpus_for

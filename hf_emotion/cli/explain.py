@@ -21,7 +21,9 @@ def explain(
         list[str] | None,
         typer.Option("--emotion", "-e", help="Generators: emotion of the reply, then those to compare; default: all."),
     ] = None,
-    reply: Annotated[str | None, typer.Option(help="Generators: explain this reply, generate none.")] = None,
+    reply: Annotated[
+        str | None, typer.Option(help="Generators: explain this reply instead of generating one.")
+    ] = None,
     method: Annotated[
         Literal["attention", "gradient", "integrated-gradients", "occlusion"] | None,
         typer.Option(help="Default: attention."),

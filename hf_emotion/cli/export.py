@@ -20,7 +20,7 @@ def export(
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
-            help="8-bit weights. int8 is for processors with VNNI and for ARM; uint8 is slower, but right on all."
+            help="8-bit weights. int8 is for processors with VNNI and for ARM; uint8 is slower, but accurate on all."
         ),
     ] = None,
     web: Annotated[

@@ -15,7 +15,7 @@ from .reading import emotion_or_mixture, given_or_stdin, refuse_files
 
 def generate(
     checkpoint: Annotated[str, typer.Argument(help="Run folder or Hub id of a reply generator.", callback=checked)],
-    contexts: Annotated[list[str] | None, typer.Argument(help="Contexts; without --input: lines of stdin.")] = None,
+    contexts: Annotated[list[str] | None, typer.Argument(help="Messages; without --input: lines of stdin.")] = None,
     emotion: Annotated[
         list[str] | None,
         typer.Option("--emotion", "-e", help="Name, emoji or mixture, e.g. joy=0.7,surprise=0.3; one reply for each."),
@@ -42,7 +42,7 @@ def generate(
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a reply; default: 40.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Reply to contexts in chosen emotions."""
+    """Reply to messages (contexts) in chosen emotions."""
     of_file = input_ is not None
     if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
         raise typer.BadParameter("give contexts with --emotion or --all-emotions, or only --input and --output.")

@@ -13,7 +13,7 @@ from .sample import names_in, refuse
 
 def label(
     files: Annotated[
-        list[Path], typer.Argument(exists=True, dir_okay=False, help="Table of `sample`; with --merge several.")
+        list[Path], typer.Argument(exists=True, dir_okay=False, help="Table from `sample`; with --merge, several.")
     ],
     text_column: TextColumn = None,
     labels: Annotated[
@@ -37,7 +37,7 @@ def label(
 ) -> None:
     """
     Label the texts of a table in the browser, by keyboard. Every answer is saved at once, and the same command goes on later. Only this
-    machine reaches the page. --merge keeps the answers that people agree on, and prints Krippendorff's alpha.
+    machine can open the page. --merge keeps the answers that people agree on, and prints Krippendorff's alpha.
     """
     if merge != (output is not None) or (len(files) > 1 and not merge) or (labels is not None and model is not None):
         raise typer.BadParameter(

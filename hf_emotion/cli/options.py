@@ -68,12 +68,14 @@ LoaderOption = Annotated[
 ]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
 Groups = Annotated[
-    Path | None, typer.Option(help="Own groups of labels, YAML: `upset: [anger, sadness]`, a line for each group.")
+    Path | None, typer.Option(help="Your own groups of labels, YAML: `upset: [anger, sadness]`, one line per group.")
 ]
 Taxonomy = Annotated[taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up to groups.")]
 MaxLength = Annotated[int | None, typer.Option(help="Tokens that are read at once; default: as in training.")]
 Stride = Annotated[int | None, typer.Option(help="Tokens that two windows of a long text share; default: a quarter.")]
-MaxWindows = Annotated[int | None, typer.Option(help="Windows to read of a long text; 1 cuts it. Default: no limit.")]
+MaxWindows = Annotated[
+    int | None, typer.Option(help="Most windows read of a long text; 1 cuts it. Default: no limit.")
+]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
     typer.Option(help="Number type of the weights; default: the checkpoint's. With 16 bits scores differ slightly."),
@@ -92,7 +94,7 @@ EscapeFormulas = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, but open no browser.")]
-AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
+AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four most important ones.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
 Aggregation = Annotated[
     Literal["average", "max"] | None,

@@ -52,16 +52,16 @@ def predict(
     checkpoint: Annotated[
         str,
         typer.Argument(
-            help="Run folder, Hub id or ready model; with --url a model there.", autocompletion=ready_names
+            help="Run folder, Hub id or ready model; with --url, a model of that service.", autocompletion=ready_names
         ),
     ],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts; default, without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
         str | None,
         typer.Option(
             "--input",
-            help="CSV, TSV, JSONL, Parquet, Excel: file or URL. Conversations (.vtt, .srt, WhatsApp's .txt, .json): also a folder.",
+            help="File or URL: CSV, TSV, JSONL, Parquet, Excel. Conversations (.vtt, .srt, WhatsApp's .txt, .json): also a folder.",
         ),
     ] = None,
     output: Annotated[
@@ -69,7 +69,7 @@ def predict(
         typer.Option(
             "--output",
             "-o",
-            help="File or URL to write; default: to standard output. Conversations: also a page, .html.",
+            help="File or URL to write; default: standard output. Conversations: also a page, .html.",
         ),
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
@@ -82,7 +82,7 @@ def predict(
         bool,
         typer.Option(
             "--mask-speakers",
-            help="Conversations: Speaker 1, Speaker 2 for the names of speakers, in the turns, too. Not masked: other names, misspelled ones.",
+            help="Conversations: write Speaker 1, Speaker 2 for the speakers' names, also in the turns. Other or misspelled names stay.",
         ),
     ] = False,
     strip: Annotated[
@@ -93,13 +93,15 @@ def predict(
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label to add for this call (label-aware models).")] = None,
     sentiment_model: Annotated[
-        str | None, typer.Option(help="Terms: a model of pairs that decides the sentiment of terms.")
+        str | None, typer.Option(help="Terms: a model of text-term pairs that decides the sentiment.")
     ] = None,
     group: Annotated[bool, typer.Option("--group", help="Terms: join those of one aspect, over all texts.")] = False,
     url: Annotated[
         str | None, typer.Option(help="Ask this service (`hf-emotion serve`) instead; its key: $HF_EMOTION_API_KEY.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, help="The k most probable labels, no thresholds.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
+    ] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: MaxWindows = None,
@@ -108,19 +110,19 @@ def predict(
     on_bad_rows: Annotated[
         Literal["error", "skip"] | None,
         typer.Option(
-            help="Rows and lines without a text, or malformed: stop (default), or skip: they get no prediction."
+            help="Rows and lines that are malformed or lack a text: error (default) stops; skip gives them no prediction."
         ),
     ] = None,
     columns: Annotated[
         Literal["joined", "wide"] | None,
         typer.Option(
-            help="joined (default): a cell with the chosen labels, and one with their scores; wide: for each label (aspect) its "
-            "probability and the decision, for each value one column."
+            help="joined (default): one column with the chosen labels, one with their scores. wide: for each label (aspect) a "
+            "column with its probability and one with the decision; for each value one column."
         ),
     ] = None,
     scores: Annotated[
         Literal["chosen", "all"] | None,
-        typer.Option(help="chosen (default), or all: a column with the probability of every label, as JSON."),
+        typer.Option(help="chosen (default), or all: one column with the probabilities of all labels, as JSON."),
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="Prefix of the new columns.")] = None,
     encoding: Annotated[
@@ -144,9 +146,9 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
     """
-    Predict emotions, the sentiment towards targets and aspects, or terms, for texts, lines of stdin, or a file of any length (resumable).
+    Predict emotions, terms, or the sentiment towards targets and aspects, of texts, lines of stdin, or a file of any length (resumable).
 
-    A model of dialogues takes the texts (lines) as the turns of one dialogue: "SPEAKER: UTTERANCE", or only the utterance.
+    For a model of dialogues the texts (lines) are the turns of one dialogue: "SPEAKER: UTTERANCE", or only the utterance.
     """
     of_file = given(
         text_column=text_column,

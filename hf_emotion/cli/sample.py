@@ -45,7 +45,7 @@ def sample(
         str | None, typer.Option(help="Label Studio: column of the texts; default: text or utterance.")
     ] = None,
     show_predictions: Annotated[
-        bool, typer.Option("--show-predictions", help="Keep the model's answers. People who see them tend to agree.")
+        bool, typer.Option("--show-predictions", help="Keep the model's answers. Seeing them, people tend to agree.")
     ] = False,
     prefix: Prefix = "",
     encoding: Encoding = None,

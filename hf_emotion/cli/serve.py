@@ -24,7 +24,8 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Port = 8000,
     api_key_file: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help=f"File with the requests' key; default: ${KEY}.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help=f"File with the key for requests; default: ${KEY}."),
     ] = None,
     cors_origin: Annotated[
         list[str] | None, typer.Option(help="Website that may send requests, or *; repeatable.")
@@ -55,7 +56,7 @@ def serve(
             min=1, help=f"Windows to read of a text; default: all, and status 422 beyond {Settings.max_windows}."
         ),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="A larger request gets status 422.")] = Settings.max_tokens,
+    max_tokens: Annotated[int, typer.Option(min=1, help="More tokens get status 422.")] = Settings.max_tokens,
     aggregation: Aggregation = None,
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16", "fastest"] | None,
@@ -78,7 +79,7 @@ def serve(
         int | None, typer.Option(min=1, help="Requests at once per Ray replica; default: 128.")
     ] = None,
 ) -> None:
-    """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. A page at / tries it; /openapi.json describes it."""
+    """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. The page at / tries it; /openapi.json describes it."""
     least = num_replicas or min_replicas or 1
     most = max_replicas or least
     of_ray = {num_replicas, min_replicas, max_replicas, max_ongoing_requests} != {None}

@@ -47,18 +47,18 @@ def summarize(
     every: Annotated[
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
     ] = "week",
-    time_format: Annotated[str | None, typer.Option(help="Form of the times, such as %d/%m/%Y.")] = None,
+    time_format: Annotated[str | None, typer.Option(help="Format of the times, such as %d/%m/%Y.")] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(help="A label to show; repeatable. Default: all. For aspects and terms also `negative`."),
     ] = None,
     groups: Groups = None,
     language: Annotated[
-        str | None, typer.Option(help="ISO 639-1 code, such as en: leaves out texts in other languages.")
+        str | None, typer.Option(help="ISO 639-1 code, such as en: leave out texts in other languages.")
     ] = None,
     mask_speakers: Annotated[bool, typer.Option("--mask-speakers", help="Conversations: as in `predict`.")] = False,
     reference: Annotated[
-        str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
+        str | None, typer.Option(help="An earlier file of the same form: show what has drifted since, and new words.")
     ] = None,
     labelled: Annotated[
         str | None,
@@ -90,7 +90,7 @@ def summarize(
     encoding: Encoding = None,
     separator: Separator = None,
     on_bad_rows: Annotated[
-        Literal["error", "skip"], typer.Option(help="Rows without a text, or without a readable time.")
+        Literal["error", "skip"], typer.Option(help="What to do with rows without a text or a readable time.")
     ] = "error",
     escape_formulas: EscapeFormulas = False,
     as_json: AsJson = False,

@@ -27,7 +27,7 @@ def sweep(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a sweep, or with more trials.")] = False,
 ) -> None:
-    """Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part."""
+    """Train a recipe with different values of some fields (extra `sweep`: Optuna), and keep the best on the validation part."""
     from ..recipes import read_yaml_file
     from ..training.recipe_checks import load_recipe
 

@@ -21,7 +21,7 @@ def train(
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
     train_fraction: TrainFraction = None,
     shots: Annotated[int | None, typer.Option(min=1, help="Emotions of texts: rows per label; default: all.")] = None,
-    max_eval_rows: Annotated[int | None, typer.Option(min=1, help="Most rows of each part to measure.")] = None,
+    max_eval_rows: Annotated[int | None, typer.Option(min=1, help="Measure at most N rows of each part.")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(

@@ -125,7 +125,7 @@ def read_conversations(
                 name += "'"
             found[name] = [{"turn": n, **dict(zip(COLUMNS[2:], one, strict=True))} for n, one in enumerate(said, 1)]
     if bad and len(paths) > 1:
-        bad.insert(0, f"{len(bad)} of {len(paths)} files cannot be read: mend them, or move them elsewhere.")
+        bad.insert(0, f"{len(bad)} of {len(paths)} files cannot be read: correct them, or move them elsewhere.")
     if bad:
         raise ValueError("\n  ".join(bad))
     if not found:

@@ -40,7 +40,7 @@ class Rows:
     def reject(self, line: int, reason: str) -> None:
         message = f"{self.source}, line {line}: {reason}"
         if not self.skip:
-            raise ValueError(f"{message} (mend the row, or drop such rows: on_bad_rows='skip')")
+            raise ValueError(f"{message} (correct the row, or drop such rows: on_bad_rows='skip')")
         self.bad.append(message)
 
     def add(self, line: int, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
@@ -93,7 +93,7 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
         if text.count("[") + text.count("{") > MOST_LEVELS and _is_deeper(value, MOST_LEVELS):
-            raise ValueError(f"lists and objects stand in one another on more than {MOST_LEVELS} levels")
+            raise ValueError(f"lists and objects are nested on more than {MOST_LEVELS} levels")
     except (ValueError, RecursionError) as error:
         raise BadRow(f"no valid JSON: {error}") from error
     return value
@@ -108,7 +108,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:
     """An object of JSON; ValueError for a key that stands in it twice: Python would take the last one."""
     if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"a key is there more than once, {[name for name, _ in pairs]}")
+        raise ValueError(f"a key occurs more than once, {[name for name, _ in pairs]}")
     return dict(pairs)
 
 

@@ -143,7 +143,7 @@ def write_space(source: Path, folder: Path, repo_id: str, licence: str | None) -
             "cross-origin-resource-policy": "cross-origin",
         },
     }
-    text = "The model runs in the page: what is typed there does not leave the browser. Made with `hf-emotion export --web`."
+    text = "The model runs in the page, and your text never leaves your browser. Made with `hf-emotion export --web`."
     # JSON is YAML, too.
     header = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
     write_text(folder / "README.md", f"---\n{header}\n---\n\n# {fields['title']}\n\n{text}\n")

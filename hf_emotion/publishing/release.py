@@ -273,7 +273,9 @@ def _check_card(folder: Path) -> None:
     }
     for problem, found in problems.items():
         if found:
-            raise ValueError(f"the model card of {folder.name}, README.md, has {problem}: mend it in the run folder.")
+            raise ValueError(
+                f"the model card of {folder.name}, README.md, has {problem}: correct it in the run folder."
+            )
 
 
 TRUST = "if you have read and trust it, `--trust-remote-code` lets the check run it"

@@ -167,7 +167,7 @@ def check_output(output: Path, file: str, same: Callable[[str], bool], resume: b
             )
     elif is_taken(output):
         raise FileExistsError(
-            f"--resume: nothing was begun in {output} (it has no {file}): choose another with --output."
+            f"--resume: nothing was started in {output} (it has no {file}): choose another with --output."
             if resume
             else f"the folder {output} exists and is not empty: choose another with --output, or go on in it with --resume."
         )

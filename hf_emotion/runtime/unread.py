@@ -203,8 +203,8 @@ def warn_unknown(unknown: int, total: int, what: str = "texts", of: Any = None) 
     """Warn once for all texts with a share above `LARGE_SHARE`, with their number; `of`: see `is_new`."""
     if unknown and is_new("unknown", of):
         logger.warning(
-            "%d of %d %s hold much that the tokenizer does not know (words with over %d %% of their letters): the results for them "
-            "mean little; use a model whose encoder reads that language",
+            "%d of %d %s have over %d %% of their letters in words that the tokenizer does not know: the results for them mean little; "
+            "use a model whose encoder reads that language",
             *(unknown, total, what, round(100 * LARGE_SHARE)),
         )
 

@@ -384,7 +384,7 @@ class _Parts:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output) and not overwrite:
-            raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
+            raise FileExistsError(f"{output} appeared meanwhile: move it away and run the same command again.")
         os.replace(temporary, output)
 
     def remove(self) -> None:

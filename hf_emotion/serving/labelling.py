@@ -203,7 +203,7 @@ def _number(row: Row) -> int:
         return int(float(row[NUMBER]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"the column {NUMBER!r} holds {row.get(NUMBER)!r}, no number of a row: merge tables of `sample`."
+            f"the column {NUMBER!r} holds {row.get(NUMBER)!r}, not the number of a row: merge tables of `sample`."
         ) from error
 
 
@@ -237,7 +237,7 @@ def _of_label_studio(path: Path, labels: Sequence[str] | None) -> dict[str, Tabl
         columns = list(tasks[0]["data"])
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(
-            f"{path.name} is no export of Label Studio with tasks (JSON, not JSON-MIN): {error!r}."
+            f"{path.name} is not an export of Label Studio with tasks (JSON, not JSON-MIN): {error!r}."
         ) from error
     if not by_person:
         raise ValueError(f"{path.name} holds no annotation.")

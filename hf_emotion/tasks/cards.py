@@ -211,7 +211,7 @@ def generator_card(
             "Use": use,
             "Results": [
                 table(["split", "perplexity per token"], rows),
-                f"{spread(report)} The tokens are those of the model's own tokenizer: compare no perplexities across tokenizers.",
+                f"{spread(report)} The tokens are those of the model's own tokenizer: do not compare perplexities across tokenizers.",
             ],
             "Training": training(
                 recipe,

@@ -95,7 +95,7 @@ class LabelColumns:
             return word.strip()
         if (name := self.known.get(folded(word))) is None:
             raise ValueError(
-                f"{word!r} is no label.{did_you_mean(folded(word), self.known)} The labels are {list(self.labels)}; "
+                f"{word!r} is not a label.{did_you_mean(folded(word), self.known)} The labels are {list(self.labels)}; "
                 f"`{CSV_SEPARATOR}` stands between several, `{CANNOT_TELL}` for cannot tell."
             )
         return name

@@ -174,7 +174,7 @@ def _numbers(cells: "pandas.DataFrame") -> "pandas.DataFrame":
         found = pandas.to_numeric(texts, errors="coerce").astype(float)
         if (bad := found.isna() & own.notna()).any():
             raise ValueError(
-                f"the predicted {own.name!r} is no number in row {bad.idxmax() + 1}: {own[bad.idxmax()]!r}."
+                f"the predicted {own.name!r} is not a number in row {bad.idxmax() + 1}: {own[bad.idxmax()]!r}."
             )
         return found
 

@@ -53,7 +53,7 @@ def _as_read(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
         if read is None or task not in (None, read):
             raise ValueError(
                 f"`model_type` {recipe.model_type!r} reads {'texts' if task is None else task.reads}, and `dataset` {recipe.dataset!r} "
-                f"holds {found.reads}. For it these fit: {', '.join(map(repr, found.model_types))}{', null' if found.stock else ''}."
+                f"holds {found.reads}. Take one of: {', '.join(map(repr, found.model_types))}{', null' if found.stock else ''}."
             )
         found, splits = read, DatasetDict(parts)
     for name in sorted({name for other in TASKS for name in other.recipe_fields}):

@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_refused(world):
         (labelled.assign(row=labelled["row"].to_numpy()[::-1]), "texts differ, first in row"),
         (labelled.assign(row=labelled["row"] + 1000), "whole numbers from 0 to 999"),
         (labelled.drop(columns="row"), "`hf-emotion sample` makes"),
-        (labelled.assign(label="jy"), "row 1: 'jy' is no label. Did you mean 'joy'"),
+        (labelled.assign(label="jy"), "row 1: 'jy' is not a label. Did you mean 'joy'"),
         (labelled.assign(label=""), "no row is labelled"),
         (labelled.assign(weight=0), "above 0"),
         (labelled.drop(columns="label").assign(**{"label:anger": 1}), "no label 'anger'"),

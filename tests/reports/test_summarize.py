@@ -136,7 +136,7 @@ class TestShares:
         assert json.loads(invoke(*arguments))["shares"] == summarize(FRAME, "model").to_dict()["shares"]
         done = CliRunner().invoke(app, [*map(str, arguments[:2])])
         assert "--separator" in str(done.exception)
-        with pytest.raises(ValueError, match="'joy' is no number in row 2: 'x'"):
+        with pytest.raises(ValueError, match="'joy' is not a number in row 2: 'x'"):
             summarize(FRAME.astype({"probability_joy": object}).assign(probability_joy=["0.5", "x"] * 50))
 
     def test_terms_are_counted_with_their_sentiment(self):

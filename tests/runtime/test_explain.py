@@ -332,7 +332,7 @@ class TestDialogues:
         """What a logit loses without an earlier turn; later ones are not read."""
         alone = {"num_hidden_layers": 0, "num_attention_heads": 0, "num_speakers": 0}
         window = DialoguePredictor(dialogue_model(context_turns=2, **alone), tokenizer)
-        with pytest.raises(ValueError, match="explained by occlusion alone"):
+        with pytest.raises(ValueError, match="explained only by occlusion"):
             explain(window, TALK)
         lost = only_map(window, TALK, labels=["joy"], method="occlusion").values
         whole, less = (np.log(window.probabilities([turns], raw=True)) for turns in (TALK, [TALK[0], TALK[2]]))

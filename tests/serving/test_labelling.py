@@ -219,7 +219,7 @@ class TestTable:
         with pytest.raises(ValueError, match="another program has changed"):
             table.save(0, ["joy"])
         assert read(path) == rows and table.answers[0] is None
-        assert "line 2: 'angr' is no label. Did you mean 'anger'?" in fails("label", path, "--no-browser")[1]
+        assert "line 2: 'angr' is not a label. Did you mean 'anger'?" in fails("label", path, "--no-browser")[1]
         own = write(tmp_path / "own.csv", [{"text": "a", "label": ""}])
         assert "names no labels" in fails("label", own)[1]
         assert (

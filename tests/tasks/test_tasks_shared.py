@@ -197,7 +197,7 @@ def test_models_and_corpora_of_other_tasks_are_refused(case, run_of, tmp_path):
         holds, data = task_of_run(RunReport.read(run_of(other))).reads, Path(other.data)
         recipe = make_recipe({**case.recipe, **fields, "dataset_options": fields["dataset_options"] or {}})
         if recipe.model_type is not None:
-            with pytest.raises(ValueError, match=f"reads {reads}, and `dataset` '.*' holds {holds}. For it these fit"):
+            with pytest.raises(ValueError, match=f"reads {reads}, and `dataset` '.*' holds {holds}. Take one of"):
                 train(recipe, tmp_path / "run", data_dir=data)
         if predictor is not None:
             message = f"holds {holds}, and the model reads {reads}|has no contexts and replies|unknown label"

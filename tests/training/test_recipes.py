@@ -220,7 +220,7 @@ class TestOverrides:
         assert recipe.training_arguments["eval_strategy"] == recipe.dataset_options["label_column"] == "no"
         (tmp_path / "mine.yaml").write_text("name: mine\ntraining_arguments: {eval_strategy: no}\n")
         assert load_recipe(tmp_path / "mine.yaml").training_arguments["eval_strategy"] == "no"
-        with pytest.raises(ValueError, match="`early_stopping_patience` .*`eval_strategy` is no"):
+        with pytest.raises(ValueError, match="`early_stopping_patience` .*`eval_strategy: no` makes none"):
             load_recipe(tmp_path / "mine.yaml", ["early_stopping_patience=2"])
 
     def test_into_an_absent_field_and_one_that_is_a_word(self, tmp_path):

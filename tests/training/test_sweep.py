@@ -201,7 +201,7 @@ class TestTrials:
                 module.sweep(changed, space, 2, tmp_path / "sweep", resume=True)
         (tmp_path / "other" / "file").parent.mkdir()
         (tmp_path / "other" / "file").touch()
-        with pytest.raises(FileExistsError, match="nothing was begun in"):
+        with pytest.raises(FileExistsError, match="nothing was started in"):
             module.sweep(recipe, RATE, 2, tmp_path / "other", resume=True)
 
     def test_resume_refuses_other_rows(self, trainings, tmp_path):

@@ -342,7 +342,7 @@ class TestRuns:
         before = kit.files_in(tmp_path)
         monkeypatch.setattr(run_module, "rows_of", None)  # refused before any work
         empty = "the folder .*run exists and is not empty.*--resume"
-        for resume, message in ((False, empty), (True, "nothing was begun in")):
+        for resume, message in ((False, empty), (True, "nothing was started in")):
             with pytest.raises(FileExistsError, match=message):
                 train(feelings_recipe(base_bert), output, data_dir=feelings, resume=resume)
         assert kit.files_in(tmp_path) == before

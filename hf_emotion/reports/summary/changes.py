@@ -69,7 +69,7 @@ def find_changes(counting: "Counting") -> tuple[list[Change], str]:
             found.append(_change(counting, counting.groups[group], int(column), periods, int(start), int(end), p))
     name = "mean" if counting.values else "share"
     return sorted(found, key=lambda one: one["p_value"]), (
-        f"each period, and all from it on, against all periods before, whether the {name} is the same: z-test that counts the scatter between "
+        f"whether the {name} in each period, or in all periods from it on, is that of all periods before: z-test that allows for the scatter between "
         f"periods{'' if counting.values else ' and Fisher’s exact test'}, with Bonferroni's correction (looks: {looks:,})."
     )
 

@@ -207,8 +207,8 @@ class Counting:
         shares = [one for cell in ordered for one in self.measured(cell[0], cell[1], [self.cells.get_loc(cell)])]
         if self.errors and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
             self.notes.append(
-                f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom "
-                "(oftener) than any validation texts do. Trust the plain count more."
+                f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label less often "
+                "(or more often) than any validation texts do. Trust the plain count more."
             )
         return shares
 

@@ -218,19 +218,17 @@ def checked_notes(checked: Checked, shares: Sequence["Share"]) -> list[str]:
     """What a reader of the estimates must know."""
     notes = []
     if checked["left"]:
-        notes.append(
-            f"{checked['left']} drawn rows have no answer: they count as the labelled ones of their group do."
-        )
+        notes.append(f"{checked['left']} drawn rows have no answer: they count like the labelled rows of their group.")
     if any(one["borrowed"] for one in shares):
         notes.append(
-            f"* Fewer than {FEWEST} labelled rows here: the model's calibration over all labelled rows serves, and the interval counts how much it "
+            f"* Fewer than {FEWEST} labelled rows here: the calibration is that of all labelled rows, and the interval allows for how much it "
             "differs between groups and periods."
         )
     widths = list(checked["widths"].values())
     means = [f"{np.mean([of[count] for of in widths]):.1%} with {count}" for count in widths[0]]
     if means:
         notes.append(
-            f"Width to expect of an interval over all texts, on average over the labels shown: {', '.join(means)} labelled rows; you have "
+            f"Expected width of an interval over all texts, on average over the labels shown: {', '.join(means)} labelled rows; you have "
             f"{checked['rows']}."
         )
     return notes

@@ -43,7 +43,7 @@ def explain(
     if not turns:
         raise ValueError("a dialogue must have at least one turn.")
     if config.context_turns and method != "occlusion":
-        raise ValueError("a model with `context_turns` is explained by occlusion alone.")
+        raise ValueError("a model with `context_turns` is explained only by occlusion.")
     # With windows also the dialogues without one of the turns.
     fewer = [turns[:i] + turns[i + 1 :] for i in range(len(turns))] if config.context_turns and turns[1:] else []
     encoded = predictor.encode([turns, *fewer])

@@ -517,14 +517,14 @@ CORPORA = (
     Corpus(
         name="messages",
         loader=load_messages,
-        terms="CC0 1.0; messages written for hf-emotion, labelled twice, a test part alone",
+        terms="CC0 1.0; messages written for hf-emotion, labelled twice, only a test part",
         packaged=True,
     ),
     Corpus(
         name="languages",
         loader=load_languages,
         languages=LANGUAGES,
-        terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, a test part alone",
+        terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, only a test part",
         packaged=True,
     ),
     Corpus(

@@ -76,7 +76,7 @@ class TestOwnFiles:
 
     def test_a_number_that_is_missing(self, tmp_path):
         write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "joy": None, "anger": 1, "fear": 0}])
-        message = r"train\.jsonl, line 1: votes must be numbers, 0 or more, got \[None, 1, 0\] \(mend the row, or"
+        message = r"train\.jsonl, line 1: votes must be numbers, 0 or more, got \[None, 1, 0\] \(correct the row, or"
         with pytest.raises(ValueError, match=message):
             load_dataset_for("files", tmp_path, votes=VOTES)
 

@@ -313,7 +313,7 @@ class TestLanguageModel:
 
 def test_refused_before_anything_is_written(bert, pairs, tmp_path):
     conversations = {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}}
-    fitting = r"`model_type` None reads .*, and `dataset` .* holds conversations. For it these fit: 'gpt2'\."
+    fitting = r"`model_type` None reads .*, and `dataset` .* holds conversations. Take one of: 'gpt2'\."
     for changes, message in (
         (conversations, fitting),
         ({"emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
@@ -854,7 +854,9 @@ class TestGenerateCommand:
         hf_emotion.ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
         messages = [record.getMessage() for record in caplog.records][-2:]
         assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
-        assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
+        assert messages[1].startswith(
+            "1 of 2 contexts have over 30 % of their letters in words that the tokenizer does not know"
+        )
 
     def test_mixtures_in_files(self, mod_run, tmp_path):
         output = tmp_path / "out" / "replies.jsonl"
