@@ -220,9 +220,9 @@ def test_the_figures_of_an_analysis_are_those_of_the_metrics(copied):
 
 @pytest.mark.parametrize("rule", ["abstention", "prediction_sets"])
 def test_rows_without_a_label_are_not_measured(rule):
-    scores, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 0, -1])
+    scores, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 1, -1])
     measured = [
-        measure_rules({rule: {"threshold": 0.5}}, Gold(labels[:rows]), scores[:rows], None, ["a", "b"])
+        measure_rules({rule: {"threshold": 0.3}}, Gold(labels[:rows]), scores[:rows], None, ["a", "b"])
         for rows in (2, 3)
     ]
     assert measured[0] == measured[1]
