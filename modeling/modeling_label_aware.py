@@ -80,14 +80,6 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape) -> torch.Tensor | None:
-    """The real tokens that labels may attend to, (B, L) bool, or None for all; ValueError for a mask of another shape."""
-    check_shape("pooling_mask", pooling_mask, shape)
-    if pooling_mask is None:
-        return token_mask
-    return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
-
-
 def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Attention (B, h, L, L) with both token axes reordered. An axis that is not L long stays: not every encoder has maps of all tokens."""
     order = order.to(maps.device)
@@ -165,11 +157,6 @@ class LeamPooling(nn.Module):
             scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
         attentions = scores.softmax(dim=-1, dtype=exact).to(hidden_states.dtype)[:, None]  # (B, 1, L)
         return (attentions @ hidden_states).squeeze(1), attentions, scores.logsumexp(dim=1, keepdim=True)
-
-
-def with_sentence(attended: torch.Tensor, sentence: torch.Tensor) -> torch.Tensor:
-    """h̃ (B, C, d) and s (B, d) -> [h̃ ‖ s] (B, C, 2d)."""
-    return torch.cat([attended, sentence[:, None].to(attended.device).expand_as(attended)], dim=-1)
 
 
 class LabelWiseLinear(nn.Module):
@@ -415,9 +402,16 @@ class LabelAwareEncoder(LabelAwareBase):
             token_mask = token_mask.to(states.device)
             # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
             states = states.masked_fill(~token_mask[..., None], 0.0)
-        representations, label_attentions, lse = self.score(states, pooled_tokens(token_mask, pooling_mask, shape))
+        check_shape("pooling_mask", pooling_mask, shape)
+        attended = token_mask
+        if pooling_mask is not None:
+            attended = pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
+        representations, label_attentions, lse = self.score(states, attended)
         if self.config.label_attention == "bilinear":
-            representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
+            sentence = (
+                self._sentence(states, token_mask)[:, None].to(representations.device).expand_as(representations)
+            )
+            representations = torch.cat([representations, sentence], dim=-1)  # [h̃ ‖ s], (B, C, 2d)
         return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse, layers, attentions)
 
 

@@ -9,6 +9,7 @@ from .common import TextPipeline
 from .text_processing import (
     check_finite,
     encoder_positions,
+    most_probable,
     number_speakers,
     read_turn,
     refuse_turns,
@@ -86,12 +87,8 @@ class DialogueEmotionPipeline(TextPipeline, Pipeline):
         check_finite(bool(model_outputs["logits"].isfinite().all()))
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         probabilities = (model_outputs["logits"].float() / temperature_of(self.model.config)).softmax(dim=-1)
-        results = []
-        for (speaker, utterance), row in zip(model_outputs["turns"], probabilities.tolist(), strict=True):
-            best = max(range(len(row)), key=row.__getitem__)
-            entry = {"speaker": speaker, "utterance": utterance, "label": names[best], "score": row[best]}
-            results.append({**entry, "scores": dict(zip(names, row, strict=True))})
-        return results
+        rows = zip(model_outputs["turns"], probabilities.tolist(), strict=True)
+        return [{"speaker": turn[0], "utterance": turn[1], **most_probable(names, row)} for turn, row in rows]
 
 
 __all__ = ["DialogueEmotionPipeline"]

@@ -316,10 +316,15 @@ def mark_targets(text: str, texts: dict[str, str]) -> str:
 
 def target_entry(target: str | None, aspect: str, labels: list[str], probabilities: list[float]) -> dict:
     """The result for one target and aspect, from the probability of each label."""
+    of = {} if target is None else {"target": target}
+    return {**of, "aspect": aspect, **most_probable(labels, probabilities)}
+
+
+def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> dict:
+    """The most probable label, its probability, and those of all."""
     best = max(range(len(labels)), key=probabilities.__getitem__)
     scores = dict(zip(labels, probabilities, strict=True))
-    of = {} if target is None else {"target": target}
-    return {**of, "aspect": aspect, "label": labels[best], "score": probabilities[best], "scores": scores}
+    return {"label": labels[best], "score": probabilities[best], "scores": scores}
 
 
 # Turns of dialogues
@@ -509,7 +514,6 @@ def unquoted(text: str, start: int, end: int) -> tuple[int, int]:
     The place of a term without the quotation marks, brackets and blanks at its edges. A mark whose partner stands within the term stays, as in
     "tea (hot)", and so do an apostrophe behind a word and the sign for inches behind a number, unless a quotation mark stands before the term.
     """
-
     places = [i for i in range(start, end) if not (text[i].isspace() or text[i] in _PARTNERS)]
     if not places:
         return end, end

@@ -64,6 +64,3 @@ def open_checkpoint(
     if task.predictor_class is None:
         raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
     return task, partial(task.predictor, model, tokenizer)
-
-
-__all__ = ["load_predictor", "open_checkpoint"]

@@ -90,14 +90,14 @@ class ValidationCounts:
         }
 
     @lru_cache(maxsize=4)  # noqa: B019 - all groups of a summary ask for the same
-    def drawn(self, method: str, samples: int) -> np.ndarray:
+    def drawn(self, method: str) -> np.ndarray:
         """
-        (samples + 1, ...) what rows of each G get on average, shapes as `chosen`: first as it was measured, then with the sampling error of
+        (SAMPLES + 1, ...) what rows of each G get on average, shapes as `chosen`: first as it was measured, then with the sampling error of
         the validation rows, always the same draws. Shares are drawn from their posterior under Jeffreys' prior, means from the normal distribution.
         """
         generator = np.random.default_rng([0, 0])
         rows = self.rows if self.multi_label else self.rows[:, None]
-        shape = (samples, *self.chosen.shape)
+        shape = (SAMPLES, *self.chosen.shape)
         if method == "probabilistic":
             error = error_of_mean(self.means, self.deviations**2, rows)
             drawn = np.clip(generator.normal(self.means, error, shape), 0, 1)
@@ -105,7 +105,7 @@ class ValidationCounts:
         if self.multi_label:
             drawn = generator.beta(self.chosen + 0.5, rows - self.chosen + 0.5, shape)
         else:
-            drawn = np.stack([generator.dirichlet(row + 0.5, samples) for row in self.chosen], axis=1)
+            drawn = np.stack([generator.dirichlet(row + 0.5, SAMPLES) for row in self.chosen], axis=1)
         return np.concatenate([(self.chosen / np.maximum(rows, 1))[None], drawn])
 
 
@@ -143,11 +143,9 @@ class Observed:
     squares: np.ndarray | None = None
 
 
-def estimates(
-    observed: Observed, counts: ValidationCounts | None, method: str, stream: int = 0, samples: int = SAMPLES
-) -> np.ndarray:
+def estimates(observed: Observed, counts: ValidationCounts | None, method: str, stream: int = 0) -> np.ndarray:
     """
-    Shares of the labels, (1 + samples, C): first the estimate, then its bootstrap over the rows and over the validation rows. The validation
+    Shares of the labels, (1 + SAMPLES, C): first the estimate, then its bootstrap over the rows and over the validation rows. The validation
     errors are the same in all calls, so that the difference of two groups does not count them twice; each `stream` has its own rows.
 
     It is parametric, so that a million rows cost no more than ten: shares are drawn from their posterior under Jeffreys' prior (a label that no
@@ -160,7 +158,7 @@ def estimates(
         if observed.sums is None or observed.squares is None:
             raise ValueError("the probabilistic correction needs the probability of every label.")
         mean = observed.sums / count
-        variance, shape = observed.squares / count - mean**2, (samples, len(mean))
+        variance, shape = observed.squares / count - mean**2, (SAMPLES, len(mean))
         if method == "mean":  # of a regression: Student's t; nothing is known of the deviation of one row
             error = np.sqrt(np.maximum(variance, 0) / (count - 1)) if count > 1 else np.full(len(mean), np.nan)
             return np.concatenate([mean[None], mean + error * rows.standard_t(max(count - 1, 1), shape)])
@@ -168,14 +166,14 @@ def estimates(
         seen = np.concatenate([mean[None], rows.normal(mean, error, shape)])
     elif counts is None or counts.multi_label:
         others = observed.rows - observed.chosen
-        seen = np.concatenate([share[None], rows.beta(observed.chosen + 0.5, others + 0.5, (samples, len(share)))])
+        seen = np.concatenate([share[None], rows.beta(observed.chosen + 0.5, others + 0.5, (SAMPLES, len(share)))])
     else:
-        seen = np.concatenate([share[None], rows.dirichlet(observed.chosen + 0.5, samples)])
+        seen = np.concatenate([share[None], rows.dirichlet(observed.chosen + 0.5, SAMPLES)])
     if method == "plain":
         return seen
     if counts is None:
         raise ValueError("a correction needs the errors of the model on validation rows.")
-    solved = solve(seen, counts.drawn(method, samples), counts.multi_label)
+    solved = solve(seen, counts.drawn(method), counts.multi_label)
     # An estimate that ends at 0 or 1 is still one of few rows: what none of them has may be there (Jeffreys' prior).
     for label in np.flatnonzero(np.isin(solved[0], (0, 1))):
         end, draws = solved[0, label], solved[1:, label]

@@ -186,23 +186,15 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
 
 
 def _report(task: Task, recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
+    known = {field.name for field in dataclasses.fields(RunReport)}
     return RunReport(
+        **{field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe) if field.name in known},
         task=task.name,
-        name=recipe.name,
-        model_type=recipe.model_type,
-        base_model=recipe.base_model,
-        dataset=recipe.dataset,
-        dataset_options=recipe.dataset_options,
-        train_fraction=recipe.train_fraction,
-        shots=recipe.shots,
-        max_eval_rows=recipe.max_eval_rows,
         rows={split: len(dataset) for split, dataset in splits.items()},
         duplicates=duplicates_between_splits(task, splits),
         class_counts=class_counts(task, splits["train"]),
         agreement=agreement_of(splits),
         contexts=task.contexts(splits["train"]),
-        threshold=recipe.threshold,
-        published=recipe.published,
         summary=summarize(runs),
         runs=runs,
         environment=environment(bool(recipe.training_arguments.get("use_cpu"))),

@@ -17,8 +17,8 @@ from . import (
     language_modeling,
     targeted_sentiment,
 )
-from .base import Task
-from .corpus import Corpus
+from .base import Task as Task
+from .corpus import Corpus as Corpus
 
 
 if TYPE_CHECKING:
@@ -98,21 +98,3 @@ def task_of_pipeline(name: str) -> Task:
 def task_of_run(report: "RunReport") -> Task:
     """The task of a finished run, from its metrics.json."""
     return next(task for task in TASKS if task.name == report.task)
-
-
-__all__ = [
-    "GENERAL",
-    "TASKS",
-    "Corpus",
-    "Task",
-    "corpora",
-    "corpus_of",
-    "labelled_corpora",
-    "packaged_corpus",
-    "task_of",
-    "task_of_columns",
-    "task_of_pipeline",
-    "task_of_rows",
-    "task_of_run",
-    "task_of_type",
-]

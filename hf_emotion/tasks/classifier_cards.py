@@ -28,35 +28,16 @@ from .selective import LOSSES
 
 # The published metrics of the aspect corpora, and accuracy.
 CORPUS_SHOWN = (
-    "strict_accuracy",
-    "aspect_macro_f1",
-    "aspect_auc",
-    "sentiment_accuracy",
-    "sentiment_auc",
-    "precision",
-    "recall",
-    "f1",
-    "accuracy_2way",
-    "accuracy_3way",
-    "accuracy_4way",
-    "accuracy",
+    *("strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc"),
+    *("precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"),
 )
 TERMS_SHOWN = ("pair_f1", "term_f1", "polarity_accuracy")
 SHOWN = (
     *TERMS_SHOWN,
     *CORPUS_SHOWN,
-    "macro_f1",
-    "micro_f1",
-    "weighted_f1",
-    "micro_f1_without_neutral",
-    "macro_f1_without_neutral",
-    "weighted_f1_without_neutral",
-    "macro_precision",
-    "macro_recall",
-    "macro_average_precision",
-    "pearson",
-    "ccc",
-    "mae",
+    *("macro_f1", "micro_f1", "weighted_f1"),
+    *("micro_f1_without_neutral", "macro_f1_without_neutral", "weighted_f1_without_neutral"),
+    *("macro_precision", "macro_recall", "macro_average_precision", "pearson", "ccc", "mae"),
     *AGAINST_VOTES,
 )
 UNSURE = "When it is unsure"  # title of a section

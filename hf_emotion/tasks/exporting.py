@@ -98,14 +98,14 @@ def classifier_exporter(
     The exporter for a task whose predictors give logits. `load` takes exported folders, too; `run`, (predictor, items, progress), gives the
     scores of all items, from the predictor's own batches; `fields` are others of `Exporter`.
     """
-
-    def compare(predictor: Any, exported: Any, items: Sequence) -> Comparison:
-        return compare_classifiers(predictor, exported, items, run)
-
-    def works(predictor: Any, exported: Any, items: Sequence) -> list[Callable[[], Any]]:
-        return [partial(run, one, items, False) for one in (predictor, exported)]
-
-    return Exporter(load=load, load_exported=load, write=write, compare=compare, works=works, **fields)
+    return Exporter(
+        load=load,
+        load_exported=load,
+        write=write,
+        compare=partial(compare_classifiers, run=run),
+        works=lambda predictor, exported, items: [partial(run, one, items, False) for one in (predictor, exported)],
+        **fields,
+    )
 
 
 def write_classifier(

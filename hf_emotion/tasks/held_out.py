@@ -62,22 +62,17 @@ def held_out(
             split: metrics.temperature_scaled(scores, temperature, multi_label).astype(np.float32)
             for split, scores in probabilities.items()
         }
-    thresholds = None
+    thresholds, own = None, probabilities["validation"][labelled]
     if multi_label:
-        thresholds = metrics.tune_thresholds(known.values, probabilities["validation"])
+        thresholds = metrics.tune_thresholds(known.values, own)
         run.thresholds = dict(zip(names, thresholds, strict=True))
-    decided = known.decided(probabilities["validation"][labelled], thresholds)
-    run.validation_counts = ValidationCounts.of(
-        gold["validation"].values, probabilities["validation"], names, thresholds
-    ).to_dict()
-    if found := one_answer(known.has(len(names)), decided, names):
+    run.validation_counts = ValidationCounts.of(known.values, own, names, thresholds).to_dict()
+    if found := one_answer(known.has(len(names)), known.decided(own, thresholds), names):
         run.one_answer = found
         logger.warning("%s", one_answer_line(found))
     rules = {}
     try:
-        rules = choose_rules(
-            recipe.abstain, recipe.prediction_sets, gold["validation"], probabilities["validation"], thresholds
-        )
+        rules = choose_rules(recipe.abstain, recipe.prediction_sets, known, own, thresholds)
     except ValueError as error:  # the training must not be lost
         logger.warning("no abstention is stored: %s `hf-emotion analyze RUN --abstain` stores one", error)
     if rules:

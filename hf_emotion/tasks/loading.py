@@ -87,10 +87,14 @@ def load_dataset_for(
     return splits
 
 
+def is_one_file(name: str, data_dir: str | Path | None) -> bool:
+    """Whether a corpus is a single file of one's own, which has no parts."""
+    return corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
+
+
 def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> datasets.Dataset:
     """One split of a corpus, see `load_dataset_for`. A single file of your own is loaded whole, whatever `split` says."""
-    alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
-    if alone:
+    if is_one_file(name, data_dir):
         if split == "validation":
             logger.warning("%s is one file and is measured whole: it has no part %r", data_dir, split)
         return load_dataset_for(name, data_dir, **{**options, "validation_fraction": 0.0})["train"]

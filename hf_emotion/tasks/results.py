@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from ..runtime.unread import Readable
+from ..runtime.unread import Readable as Readable
 
 
 if TYPE_CHECKING:
@@ -101,6 +101,3 @@ class Results(list[Answer]):
             rows.append(own | more)
             numbers.append(number)
         return pandas.DataFrame(rows, index=numbers if self.index is None else self.index[numbers])
-
-
-__all__ = ["Label", "Readable", "Results", "Scored"]

@@ -58,7 +58,8 @@ def measure_rules(
     names: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
     """For each of the rules in a configuration what it asks for as `wanted`, and `metrics.answered` or `metrics.prediction_sets`."""
-    found = {}
+    found, labelled = {}, gold.labelled
+    gold, probabilities = gold[labelled], probabilities[labelled]
     for rule, fields in rules.items():
         threshold = fields["threshold"]
         if rule == "abstention":

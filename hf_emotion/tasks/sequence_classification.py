@@ -397,7 +397,6 @@ def _means(gold: Gold) -> list[float]:
 
 def stock_loss(config: PreTrainedConfig) -> Callable[..., torch.Tensor]:
     """`classification_loss`, which knows labels that were not annotated, and regression, for a stock model with this configuration."""
-
     names = ("problem_type", "value_range", "regression_loss", "ordinal_slope")
     fields = SimpleNamespace(class_balanced_beta=None, **{name: getattr(config, name, None) for name in names})
 

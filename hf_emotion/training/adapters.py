@@ -75,7 +75,8 @@ def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> N
             continue
         embedding = name in module.lora_embedding_A
         change = (trained[f"{path}.weight"] - module.get_base_layer().weight).float()
-        left, values, right = torch.linalg.svd(change.T if embedding else change, full_matrices=False)
+        inputs_first = embedding or module.fan_in_fan_out  # so do GPT-2's `Conv1D`
+        left, values, right = torch.linalg.svd(change.T if inputs_first else change, full_matrices=False)
         first = module.lora_embedding_A[name] if embedding else module.lora_A[name].weight  # (r, inputs)
         second = module.lora_embedding_B[name] if embedding else module.lora_B[name].weight  # (outputs, r)
         roots = (values[: len(first)] / module.scaling[name]).sqrt()

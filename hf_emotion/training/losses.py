@@ -3,7 +3,6 @@
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,11 +96,6 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
             pairs = zip(rows_of, counts, strict=True)
             weights[field] = [float((rows - count) / count) if 0 < count < rows else 1.0 for rows, count in pairs]
     return weights
-
-
-def loss_of(recipe: Recipe, weights: dict[str, list[float]]) -> partial | None:
-    """The loss in the place of the model's own; None if the recipe asks for nothing that the model's own does not do."""
-    return partial(training_loss, **weights) if weights or recipe.soft_labels or recipe.teachers else None
 
 
 def balanced(counts: Sequence[float] | np.ndarray) -> list[float]:

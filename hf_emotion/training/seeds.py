@@ -30,7 +30,7 @@ from ..tasks.rows import gold_of
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments
-from .losses import loss_of, weights_of
+from .losses import training_loss, weights_of
 from .progress import run_of_its_own, say_less
 from .survive import check_same_data
 from .trainer import EmotionTrainer
@@ -93,8 +93,9 @@ class SeedTraining:
         own = self.task.arguments(recipe, train)
         arguments = training_arguments(TrainingArguments, recipe, self.checkpoints, self.seed, **own)
         weights = weights_of(self.task, recipe, train)
-        loss, prepared_for = loss_of(recipe, weights), recipe
-        type_ = recipe.model_type
+        prepared_for, type_ = recipe, recipe.model_type
+        # In the place of the model's own, for what that does not do.
+        loss = partial(training_loss, **weights) if weights or recipe.soft_labels or recipe.teachers else None
         if weights and type_ is not None and "class_weights" in CONFIG_MAPPING[type_].__dataclass_fields__:
             # The model's own loss has weights.
             loss = None
@@ -250,7 +251,8 @@ def _measure(prepared: Prepared, order: np.ndarray, prediction: EvalPrediction) 
     """The figures of predictions for the validation rows in this order; `measure` gets them in their own."""
     values, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
     if len(values) == len(order):
-        values, labels = _in_order(values, order), _in_order(labels, order)
+        back = np.argsort(order)
+        values, labels = values[back], labels[back]
     figures = prepared.measure(values, labels)
     return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
@@ -276,13 +278,6 @@ def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
         raise ValueError(
             f"`metric_for_best_model` {metric!r} is not measured on {recipe.dataset}: choose one of {['loss', *known]}, or leave it out."
         )
-
-
-def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Undoes the sorting: `values` are in the order `order`, the result is in the order of the rows."""
-    result = np.empty_like(values)
-    result[order] = values
-    return result
 
 
 def _is_clearly_better(run: SeedRun, kept: SeedRun, rows: int) -> bool:

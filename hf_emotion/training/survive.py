@@ -34,7 +34,7 @@ CHECKED_EVERY = 8  # every 8 steps the processes ask each other whether one got 
 
 def last_whole_checkpoint(checkpoints: Path) -> Path | None:
     """The newest checkpoint that has all that a resume needs, its best checkpoint included; broken ones are renamed, with a warning."""
-    paths = {int(path.name.split("-")[1]): path for path in _checkpoints(checkpoints)}
+    paths = {int(path.name[11:]): path for path in checkpoints.glob("checkpoint-*") if path.name[11:].isdecimal()}
     defects = {path: defect(path) for path in paths.values()}
     for path, reason in defects.items():
         if reason is not None:
@@ -52,10 +52,6 @@ def last_whole_checkpoint(checkpoints: Path) -> Path | None:
             return path
         _set_aside(path, f"its best checkpoint {place.name} is missing")
     return None
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
 
 
 def defect(checkpoint: Path) -> str | None:
@@ -159,10 +155,7 @@ class Survival(TrainerCallback, ExportableState):
             self.trainer._globalstep_last_logged = saved["since_step"]
             for callback in self.trainer.callback_handler.callbacks:
                 if isinstance(callback, EarlyStoppingCallback):
-                    stopping = state.stateful_callbacks["EarlyStoppingCallback"]
-                    callback.early_stopping_patience_counter = stopping["attributes"][
-                        "early_stopping_patience_counter"
-                    ]
+                    vars(callback).update(state.stateful_callbacks["EarlyStoppingCallback"]["attributes"])
         state.stateful_callbacks["Survival"] = self.state()
 
     def on_step_end(self, args, state, control, **kwargs):

@@ -61,12 +61,6 @@ def items_in(labels: torch.Tensor) -> torch.Tensor:
     return (~labels.isnan() if labels.is_floating_point() else labels != -100).sum()
 
 
-def _counted(batch: dict) -> torch.Tensor | int:
-    """How many items the model's own loss is a mean over: rows, or annotated labels where some may not be annotated."""
-    labels = batch["labels"]
-    return items_in(labels) if labels.is_floating_point() else len(labels)
-
-
 def _marked(batch: dict) -> dict:
     """A batch for the Trainer's count of items: it leaves out labels that are -100, and knows no NaN."""
     labels = batch.get("labels")
@@ -79,8 +73,8 @@ class EmotionTrainer(Trainer):
     """
     A Trainer whose steps depend only on the seed and the batch size. The stock LengthGroupedSampler draws from the global random state: a
     run that resumes within an epoch gets other batches, and processes under dropout get orders that do not fit together. It fills the last
-    batch with rows of the first. And the Trainer averages the losses of processes and of accumulated batches over batches, not over rows
-    (or annotated labels).
+    batch with rows of the first. And the Trainer averages the losses of processes and of accumulated batches over batches, not over their
+    labels.
 
     It also spares parameters that the model names from weight decay (the stock rule spares only norms and biases), evaluates in
     the order of the rows, hands the votes of a batch to the loss and, if asked for, samples by inverse class frequency.
@@ -128,15 +122,15 @@ class EmotionTrainer(Trainer):
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
         if items is None:
-            rows = torch.as_tensor(sum(map(_counted, batches)), device=device)
-            self._rows_of_step = self.accelerator.gather(rows.reshape(1)).sum()
+            own = torch.as_tensor(sum(items_in(batch["labels"]) for batch in batches), device=device)
+            self._items_of_step = self.accelerator.gather(own.reshape(1)).sum()
         return batches, items
 
     def _get_num_items_in_batch(self, batch_samples, device):
         return super()._get_num_items_in_batch([_marked(batch) for batch in batch_samples], device)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        rows = _counted(inputs)
+        items = items_in(inputs["labels"])
         votes, loss = inputs.pop(VOTES, None), self.compute_loss_func
         if votes is not None:
             self.compute_loss_func = partial(loss, votes=votes)
@@ -146,9 +140,9 @@ class EmotionTrainer(Trainer):
             self.compute_loss_func = loss
         if self.model_accepts_loss_kwargs or loss is not None or not model.training:
             return result
-        # The loss is a mean over these rows (or their annotated labels), and will be averaged over accumulated batches and over processes.
+        # The loss is a mean over these labels, and will be averaged over accumulated batches and over processes.
         averaged = self.current_gradient_accumulation_steps * self.accelerator.num_processes
-        share = rows * averaged / self._rows_of_step.clamp(min=1)
+        share = items * averaged / self._items_of_step.clamp(min=1)
         return (result[0] * share, result[1]) if return_outputs else result * share
 
     def get_decay_parameter_names(self, model) -> list[str]:

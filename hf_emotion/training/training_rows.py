@@ -80,7 +80,10 @@ def few_rows(task: Task, recipe: Recipe, splits: DatasetDict, seed: int) -> Data
 
 
 def check_data(task: Task, splits: DatasetDict) -> None:
-    """Warn of labels without a training row and of a small validation part; ValueError if all rows of a classifier have the same labels."""
+    """
+    Warn of labels without a training row and of a small validation part; ValueError if all rows of a classifier have the same labels, or if no
+    row of a part has one.
+    """
     train, validation = splits["train"], splits["validation"]
     if not task.labelled:
         _check_validation(len(validation), 0)
@@ -94,6 +97,9 @@ def check_data(task: Task, splits: DatasetDict) -> None:
             )
         _check_validation(len(validation), 0)
         return
+    for part, rows in splits.items():
+        if gold.single_label and not task.gold(rows).labelled.any():
+            raise ValueError(f"no row of the part {part!r} has a label: add some, or leave the part out.")
     has_label, known = gold.counts(len(names)) > 0, gold.values[gold.labelled]
     if task.selects_labels and (known == known[:1]).all():
         occurring = [name for name, occurs in zip(names, has_label, strict=True) if occurs]

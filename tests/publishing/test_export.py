@@ -462,6 +462,8 @@ class TestReplies:
         expected = model.generate(**batch, num_beams=1)
         found = replies.generate(**batch)
         assert found.shape == expected.shape == (5, 7) and found.tolist() == expected.tolist()
+        replies.generation_config.update(max_new_tokens=None, max_length=5)  # with the start token
+        assert replies.generate(**batch).tolist() == expected[:, :5].tolist()
         greedy = replies.generate(**batch, repetition_penalty=1.0).tolist()
         for sure in ({"temperature": 1e-4}, {"top_p": 1e-6}):
             settings = {"do_sample": True, "top_k": 0, "repetition_penalty": 1.0, **sure}

@@ -7,13 +7,13 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from model_cases import BY_ID
+from model_cases import BY_ID, TINY_GPT2
 from safetensors.torch import load_file
 from toolkit_helpers import ROOT, files_in, recipe_for, write_csv
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, GPT2Config
 
 from hf_emotion import train
-from hf_emotion.training.adapters import with_adapter
+from hf_emotion.training.adapters import start_from, with_adapter
 from hf_emotion.training.seeds import EmotionTrainer
 
 
@@ -88,6 +88,20 @@ def test_it_starts_from_the_best_approximation_of_a_training(base_bert, tmp_path
             np.testing.assert_allclose(own[name].numpy(), best, atol=1e-5, err_msg=name)
         else:
             assert torch.equal(own[name], start), name
+
+
+def test_a_start_of_full_rank_is_the_training_whose_layers_hold_inputs_first():
+    """As GPT-2's do."""
+    config = GPT2Config(**TINY_GPT2, num_labels=2)
+    model, trained = (AutoModelForSequenceClassification.from_config(config) for _ in range(2))
+    full, auto_class = trained.state_dict(), "AutoModelForSequenceClassification"
+    adapted = with_adapter(model, {"r": config.hidden_size}, auto_class)
+    start_from(adapted, full, "run")
+    merged = adapted.merge_and_unload().state_dict()
+    layers = [name for name in merged if name.endswith("weight") and ".c_" in name]
+    assert len(layers) == 4 * config.num_hidden_layers
+    for name in layers:
+        assert torch.allclose(merged[name], full[name], atol=1e-5), name
 
 
 def test_what_does_not_fit_is_refused(base_bert, tiny_run, tmp_path):

@@ -76,6 +76,13 @@ class TestLabels:
         with pytest.raises(ValueError, match=f"at least two labels, and every training row has the labels {names}"):
             check_data(task_of_rows(splits["train"]), splits)
 
+    def test_a_part_without_labels(self, tmp_path):
+        """As data sets of the Hub keep those of their test part back."""
+        splits = texts(tmp_path)
+        splits["test"] = splits["validation"].map(lambda row: {"labels": -1})
+        with pytest.raises(ValueError, match="no row of the part 'test' has a label"):
+            check_data(task_of_rows(splits["train"]), splits)
+
     @pytest.mark.filterwarnings("error")
     def test_values_that_are_all_the_same(self, tmp_path):
         for part in ("train", "dev"):

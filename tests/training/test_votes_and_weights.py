@@ -46,6 +46,20 @@ def voted(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def terms(tmp_path_factory) -> Path:
+    """Texts of different lengths, each with a term: the loss is a mean over words, and not over rows."""
+    folder = tmp_path_factory.mktemp("terms")
+    for split, count in (("train", 48), ("dev", 16)):
+        rows = [[f"sun {text}{' day' * (i % 7)}", "sun", label] for i, (text, label) in enumerate(one_label(count))]
+        write_csv(folder / f"{split}.csv", ["text", "term", "label"], rows)
+    return folder
+
+
+def one_label(count: int) -> list[list[str]]:
+    return feelings_rows(count, multi_label=False)
+
+
 def recipe(base: Path, arguments: dict | None = None, **changes):
     values = {"name": "voted", "dataset": "files", "train_fraction": 1, "model_type": None, "model_config": {}}
     return recipe_for(base, {**ONCE, **(arguments or {})}, **{**values, **changes})
@@ -105,8 +119,11 @@ def test_votes_are_learnt_as_they_are(voted, base_bert, tmp_path):
     torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("changes", [SEVERAL, {"class_weights": {"joy": 5}, **VOTED}], ids=["its own", "ours"])
-def test_accumulated_batches_are_one_large_batch(changes, voted, feelings, base_bert, tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "data"),
+    [(SEVERAL, "feelings"), ({"class_weights": {"joy": 5}, **VOTED}, "voted"), ({"dataset": "term_files"}, "terms")],
+)
+def test_accumulated_batches_are_one_large_batch(changes, data, request, base_bert, tmp_path):
     """With the loss of a stock model and with ours; of our models: test_models_shared.py."""
     found = []
     for batch, accumulation in ((48, 1), (12, 4)):
@@ -115,8 +132,8 @@ def test_accumulated_batches_are_one_large_batch(changes, voted, feelings, base_
             **{"num_train_epochs": 2, "learning_rate": 0.5, "max_grad_norm": 0.0, "load_best_model_at_end": False},
             **{"logging_steps": 1, "lr_scheduler_type": "constant"},
         }
-        data = feelings if changes is SEVERAL else voted
-        report = train(recipe(base_bert, arguments, **changes), tmp_path / str(batch), data_dir=data).to_dict()
+        own, folder = recipe(base_bert, arguments, **changes), request.getfixturevalue(data)
+        report = train(own, tmp_path / str(batch), data_dir=folder).to_dict()
         losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
         found.append((load_file(tmp_path / str(batch) / "model.safetensors"), losses))
     assert len(found[0][1]) == 2 and found[0][1] == pytest.approx(found[1][1], rel=1e-3)
@@ -305,6 +322,9 @@ class TestTeachers:
         np.testing.assert_allclose(found, (gold_of(splits["train"]).values + scores) / 2, atol=1e-3)  # kept in float16
         again = list(with_teachers(splits, [str(place / "teacher")])["train"]["votes"])
         assert (np.array(again) == found).all() and list((place / "cache").rglob("*.npy")) == kept
+        turned = load_dataset_for("files", feelings, **own["dataset_options"], labels=predictor.labels[::-1])
+        other = np.array(with_teachers(turned, [str(place / "teacher")])["train"]["votes"])
+        assert (other == found[:, ::-1]).all()  # what is kept has the labels of its corpus
         # Packaged sentences keep their labels.
         ids = ["everyday-1-1", *splits["train"]["id"][1:]]
         splits["train"] = splits["train"].remove_columns("id").add_column("id", ids)

@@ -59,6 +59,8 @@ def with_terms(figures: Mapping[str, Mapping[str, Any]], rows: Dataset, probabil
 
 def evaluate_terms(predictor: AspectPredictor, of: CorpusSplit) -> Evaluation:
     """The figures of the terms, and those of the tags."""
+    if predictor.sentiments is not None:
+        raise ValueError("an evaluation measures the tags, and a `sentiment_model` gives none: leave it out.")
     rows, names, gold = rows_for(predictor, of)
     probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
     result = result_of(of.dataset, gold, probabilities, names)

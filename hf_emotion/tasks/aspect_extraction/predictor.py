@@ -52,6 +52,7 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
 
     task = TASK
     gate = None  # a TF-IDF gate could remove the terms
+    sentiments: Any = None  # the predictor of the `sentiment_model`
 
     def __init__(
         self,
@@ -78,7 +79,6 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
                 f"{type(self.tokenizer).__name__} does not tell the places of its tokens: use a fast tokenizer."
             )
         self.windows = windowing(self.max_length)
-        self.sentiments: Any = None
         if sentiment_model is not None:
             from ..targeted_sentiment.predictor import TargetedPredictor
 
@@ -90,6 +90,10 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
                     f"`sentiment_model` must read a term together with the text (`model_config.auxiliary_sentence`) and know {known}; "
                     f"{sentiment_model} knows {self.sentiments.labels}."
                 )
+
+    def fingerprint(self) -> str:
+        own = super().fingerprint()
+        return own if self.sentiments is None else f"{own}-{self.sentiments.fingerprint()}"
 
     def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> Results[list[AspectTerm]]:
         """

@@ -17,7 +17,3 @@ class RemotePredictor(Remote, AspectPredictor):
     ) -> tuple[list[list[AspectTerm]], Unread]:
         found = self.client.ask(readable(texts), progress)
         return [result["terms"] for result in found], unread_of(found)
-
-    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[AspectTerm]], Unread]:
-        self.check_top_k(top_k)
-        return self.predict_quietly(texts)

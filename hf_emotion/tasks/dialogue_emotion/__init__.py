@@ -50,9 +50,13 @@ class DialogueEmotion(ClassificationTask):
         return [name for name, _ in turns], [text for _, text in turns]
 
     def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> DialoguePredictor:
-        from .building import with_cached_vectors
+        """If the encoder of its model did not change, it reads the vectors that the training has computed."""
+        from .building import cached_vectors, is_frozen
 
-        return with_cached_vectors(self.predictor(model, tokenizer, **options))
+        predictor = self.predictor(model, tokenizer, **options)
+        if is_frozen(model.config):
+            predictor.vectors_of = cached_vectors
+        return predictor
 
     def exported(self, folder: Path) -> OnnxDialogueClassifier:
         from .predictor import OnnxDialogueClassifier

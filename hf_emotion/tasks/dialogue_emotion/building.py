@@ -24,7 +24,7 @@ from ...runtime.unread import COLUMNS, Unread, warn_unread
 from ..base import MainProcessFirst, Prepared
 from ..corpus_metrics import single_label
 from ..sequence_classification import base_tokenizer, check_length
-from .predictor import DialoguePredictor, Text, encode_turns, pad_dialogues, utterance_vectors
+from .predictor import Text, encode_turns, pad_dialogues, utterance_vectors
 
 
 def build_dialogue_model(
@@ -111,17 +111,9 @@ def encode_dialogues(
         labels=splits["train"].features["labels"],
         length=Value("int64"),
     )
+    options = {"features": features, "desc": "numbering utterances"}
     encoded = DatasetDict(
-        {
-            split: map_rows(
-                dataset,
-                encode,
-                remove_columns=dataset.column_names,
-                features=features,
-                desc="numbering utterances",
-            )
-            for split, dataset in splits.items()
-        }
+        {split: map_rows(rows, encode, remove_columns=rows.column_names, **options) for split, rows in splits.items()}
     )
     if is_frozen(config):
         vectors, unread = cached_vectors(model, tokenizer, texts, max_length)
@@ -183,13 +175,7 @@ def cached_vectors(
         language=Value("string"),
     )
     encoded, _ = encode_turns(tokenizer, texts, max_length, model.config)  # differs where the tokenizers do
-    told = [
-        list(columns),
-        languages_of(model.config),
-        model.config.encoder_config.to_dict(),
-        list(texts),
-        encoded,
-    ]
+    told = [list(columns), languages_of(model.config), model.config.encoder_config.to_dict(), list(texts), encoded]
     digest = hashlib.sha256(json.dumps(told, default=str).encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -239,10 +225,3 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, *_: An
         collate=collate,
         measure=measure,
     )
-
-
-def with_cached_vectors(predictor: DialoguePredictor) -> DialoguePredictor:
-    """The predictor; if the encoder of its model did not change, it reads the vectors that the training has computed."""
-    if is_frozen(predictor.model.config):
-        predictor.vectors_of = cached_vectors
-    return predictor

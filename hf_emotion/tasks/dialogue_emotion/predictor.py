@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -132,18 +132,11 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
         self, probabilities: np.ndarray, dialogues: Sequence[Sequence[tuple[str | None, str]]]
     ) -> list[list[Turn]]:
         """(N, C) probabilities of the turns of dialogues -> for each dialogue what a call returns."""
-        rows = iter(probabilities.tolist())
-        return [[self._turn(speaker, utterance, next(rows)) for speaker, utterance in turns] for turns in dialogues]
-
-    def _turn(self, speaker: str | None, utterance: str, scores: list[float]) -> Turn:
-        best = int(np.argmax(scores))
-        return Turn(
-            speaker=speaker,
-            utterance=utterance,
-            label=self.labels[best],
-            score=scores[best],
-            scores=dict(zip(self.labels, scores, strict=True)),
-        )
+        found = (text_processing.most_probable(self.labels, row) for row in probabilities.tolist())
+        return [
+            [cast(Turn, {"speaker": speaker, "utterance": utterance, **next(found)}) for speaker, utterance in turns]
+            for turns in dialogues
+        ]
 
     def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) for all turns of the rows of a corpus."""

@@ -49,15 +49,16 @@ class DialogueStream:
         size, speakers = model.config.context_turns, model.config.num_speakers
         texts = text_processing.turn_windows(turns[-1 - size :], size)[-1:]
         vectors, unread = utterance_vectors(model, predictor.tokenizer, texts, predictor.max_length)
-        if self._past is None:
-            self._vectors = vectors = np.concatenate([self._vectors, vectors])
+        past = None if self._past is None else dict(self._past)  # what fails changes nothing
+        if past is None:
+            vectors = np.concatenate([self._vectors, vectors])
         first = len(turns) - len(vectors)
         ids = text_processing.number_speakers([speaker for speaker, _ in turns], max(speakers, 1))
         inputs: dict[str, Any] = pad_dialogues([vectors], [ids[first:]] if speakers else None)
-        inputs |= {} if self._past is None else {"past": self._past}
+        inputs |= {} if past is None else {"past": past}
         scores = model_probabilities(model, inputs, False, text_processing.temperature_of(model.config))[0]
         (new,) = predictor.present(scores, [turns[first:]])
         old = [one["label"] for one in self.turns[first:]]
         changed = {n: one["label"] for n, one in enumerate(new[:-1], 1) if one["label"] != old[n - 1]}
-        self.turns = [*self.turns[:first], *new]
+        self.turns, self._past, self._vectors = [*self.turns[:first], *new], past, vectors
         return NextTurn(**new[-1], number=len(turns), changed=changed), unread

@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 
 # Fields of a recipe that are for labels.
 OF_LABELS = (
-    "class_weights",
-    "positive_weights",
-    "soft_labels",
-    "teachers",
-    "abstain",
-    "prediction_sets",
-    "shots",
-    "few_shot",
+    *("class_weights", "positive_weights", "soft_labels", "teachers"),
+    *("abstain", "prediction_sets", "shots", "few_shot"),
 )
 
 

@@ -43,7 +43,8 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], predictor_of: 
             model.config.thresholds_by_language = {code: [*own, *added] for code, own in by_language.items()}
 
     use([0.5] * len(names))
-    scores, _ = row_probabilities(predictor_of(model), TextRows(development_texts()))
+    texts = [row["text"] for _, row in packaged_rows("quickstart", "validation")]  # on which thresholds are chosen
+    scores, _ = row_probabilities(predictor_of(model), TextRows(texts))
     own, new = scores[:, : len(old)], scores[:, len(old) :]
     use([threshold_by_rate(own, thresholds, column) for column in new.T])
     return model
@@ -58,11 +59,6 @@ def check_takes_labels(model: Any, tokenizer: Any) -> None:
         model.add_labels([], tokenizer)  # only checks
     except ValueError as error:
         raise ValueError(f"{rule}: {error}") from error
-
-
-def development_texts() -> list[str]:
-    """The texts on which thresholds are chosen: the validation part of the packaged corpus quickstart."""
-    return [row["text"] for _, row in packaged_rows("quickstart", "validation")]
 
 
 def threshold_by_rate(known: np.ndarray, thresholds: Sequence[float] | np.ndarray, scores: np.ndarray) -> float:

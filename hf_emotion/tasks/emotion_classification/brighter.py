@@ -26,18 +26,8 @@ TRAINED = (
 ).split()
 UNSEEN = ("ind", "jav", "xho", "zul")  # without training rows
 DETECTED = {  # code -> the ISO 639-1 code that `runtime.languages` finds; the others cannot be found
-    **{
-        "afr": "af",
-        "amh": "am",
-        "arq": "ar",
-        "ary": "ar",
-        "chn": "zh",
-        "deu": "de",
-        "eng": "en",
-        "esp": "es",
-        "hin": "hi",
-        "kin": "rw",
-    },
+    **{"afr": "af", "amh": "am", "arq": "ar", "ary": "ar", "chn": "zh", "deu": "de", "eng": "en", "esp": "es"},
+    **{"hin": "hi", "kin": "rw"},
     **{"mar": "mr", "ptbr": "pt", "ptmz": "pt", "ron": "ro", "rus": "ru", "swa": "sw", "swe": "sv", "ukr": "uk"},
 }
 WITH_INTENSITIES = "amh arq chn deu eng esp hau ptbr ron rus ukr".split()

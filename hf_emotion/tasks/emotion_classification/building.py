@@ -101,7 +101,8 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
     texts = train.select(np.flatnonzero(taught))["text"][:]
     scores = []
     for teacher in teachers:
-        key = hashlib.sha256(sha256_of(Path(teacher) / "model.safetensors").encode())
+        files = [sha256_of(Path(teacher) / name) for name in ("model.safetensors", "config.json")]
+        key = hashlib.sha256(repr((files, names, dtype)).encode())
         for text in texts:
             key.update(text.encode() + b"\0")
         kept = cache_folder() / "teachers" / f"{key.hexdigest()[:32]}.npy"

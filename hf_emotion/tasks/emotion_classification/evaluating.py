@@ -10,7 +10,7 @@ from ...metrics import PUBLISHED_THRESHOLD
 from ...runtime.classifying import label_names
 from ...runtime.plain import text_processing
 from ..classifier_evaluating import Evaluation, result_of, rows_for
-from ..loading import CorpusSplit
+from ..loading import CorpusSplit, is_one_file
 from .predictor import Predictor
 
 
@@ -61,6 +61,8 @@ def with_tuned_thresholds(predictor: Predictor, of: CorpusSplit) -> Predictor:
     A copy of a predictor whose checkpoint has no thresholds, as most of other people's have none, with thresholds that were tuned on the
     validation part of the corpus. The predictor itself, if the corpus has no such part or labels are rolled up.
     """
+    if is_one_file(of.dataset, of.data_dir):  # that is measured whole
+        return predictor
     try:
         rows, names, gold = rows_for(predictor, replace(of, split="validation"))
     except ValueError:

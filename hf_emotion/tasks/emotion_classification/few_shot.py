@@ -39,17 +39,9 @@ ARGUMENTS: dict[str, Fields] = {  # of the methods that the Trainer trains; thos
 FEWEST_EPOCHS, MOST_EPOCHS, MOST_ROWS = 3, 10, 16_000  # of fine-tuning, epochs times rows
 # Fields of a recipe that train other weights, or set a loss, a sampling or a head; the methods have their own.
 UNFIT = (
-    *(
-        "adapter",
-        "max_windows",
-        "class_weights",
-        "positive_weights",
-        "soft_labels",
-        "teachers",
-        "inverse_frequency_sampling",
-    ),
+    *("adapter", "max_windows", "class_weights", "positive_weights", "soft_labels", "teachers"),
+    *("inverse_frequency_sampling", "training_arguments.label_smoothing_factor"),
     *("model_config.class_balanced_beta", "model_config.head_hidden_size"),
-    "training_arguments.label_smoothing_factor",
 )
 INVERSE_PENALTY = 10.0  # C of the logistic regression, for sentence vectors of mean length 1
 STEPS = 20  # of the contrastive training, whatever the number of rows
@@ -149,8 +141,7 @@ def _batches(rows: Dataset, numbers: Any, size: int = 16) -> list[list[int]]:
 
 def _hot(prepared: Prepared) -> np.ndarray:
     """(N, C + 1) of 0 and 1: the labels of the training rows, and whether a row has none."""
-    labels = prepared.collate(list(prepared.train))["labels"]
-    found = Gold(labels.numpy()).has(prepared.model.config.num_labels)
+    found = Gold(np.asarray(prepared.train["labels"][:])).has(prepared.model.config.num_labels)
     return np.column_stack([found, ~found.any(axis=1)])
 
 

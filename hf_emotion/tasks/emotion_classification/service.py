@@ -115,10 +115,7 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
         raise ValueError("`thresholds` and `top_k` exclude each other: leave one out.")
     view = copy.copy(predictor)  # the model is shared
     if isinstance(request.thresholds, dict):
-        own = dict(zip(predictor.labels, predictor.thresholds.tolist(), strict=True))
-        if unknown := sorted(request.thresholds.keys() - own.keys()):
-            raise ValueError(f"`thresholds` names {unknown}, and the model's labels are {predictor.labels}.")
-        view.use_thresholds(list((own | request.thresholds).values()))
+        view.use_thresholds(request.thresholds)
     elif request.thresholds is not None:
         view.use_thresholds([request.thresholds] * len(predictor.labels))
     if request.taxonomy is not None:

@@ -31,6 +31,7 @@ from ...runtime.ready import HUB_IDS
 from ...runtime.unread import LARGE_SHARE, is_new, unknown_shares, warn_unknown
 from ..base import Prepared
 from ..perplexity import padded, perplexity, shifted_token_losses, token_losses
+from .predictor import with_replies
 
 
 logger = logging.getLogger(__name__)
@@ -154,27 +155,12 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
     """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
 
     def collate(rows: list[dict]) -> dict[str, Any]:
-        emotions = torch.tensor([row["emotion_ids"] for row in rows])
         labels = padded([row["labels"] for row in rows], -100)
+        # Not made by the model: with label smoothing the Trainer does not pass the labels on.
+        inputs = with_replies(model, pad_contexts([row["input_ids"] for row in rows], model.config), labels)
         if not model.config.is_encoder_decoder:
-            # Replies begin at one place, and the logits, large for a large vocabulary, are those from the token before it on.
-            left = pad_contexts([row["input_ids"] for row in rows], model.config)
-            return {
-                "input_ids": torch.cat(
-                    [left["input_ids"], labels.where(labels != -100, model.config.pad_token_id)], dim=1
-                ),
-                "attention_mask": torch.cat([left["attention_mask"], (labels != -100).long()], dim=1),
-                "labels": F.pad(labels, (1, 0), value=-100),
-                "logits_to_keep": labels.shape[1] + 1,
-                "emotion_ids": emotions,
-            }
-        return {
-            **pad_contexts([row["input_ids"] for row in rows], model.config),
-            # Made here and not by the model: with label smoothing the Trainer does not pass the labels on.
-            "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels),
-            "emotion_ids": emotions,
-            "labels": labels,
-        }
+            labels = F.pad(labels, (1, 0), value=-100)
+        return {**inputs, "emotion_ids": torch.tensor([row["emotion_ids"] for row in rows]), "labels": labels}
 
     return collate
 

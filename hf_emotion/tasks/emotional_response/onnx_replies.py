@@ -139,7 +139,7 @@ class OnnxReplyGenerator:
             )
         own = self.generation_config
         if max_new_tokens is None:
-            most = own.max_new_tokens or DEFAULT_NEW_TOKENS
+            most = own.max_new_tokens or (own.max_length or DEFAULT_NEW_TOKENS + 1) - 1  # it counts the start token
             max_new_tokens = min(most, self.config.max_position_embeddings)
         if not 1 <= max_new_tokens <= self.config.max_position_embeddings:
             raise ValueError(

@@ -33,6 +33,7 @@ from ...runtime.plain import text_processing
 from ...runtime.sharing import is_shared, pause, use_tokens
 from ...runtime.torch_models import use_one_thread_after_fork
 from ...runtime.unread import Unread, unknown_shares, warn_unread
+from ..perplexity import padded
 from ..predictor import AnyPredictor
 from . import TASK
 
@@ -93,7 +94,6 @@ class ReplyGenerator(AnyPredictor):
     def _lengths(self) -> tuple[int, str, None]:
         return text_positions(self.model.config), "model", None
 
-    @torch.no_grad()
     def __call__(
         self,
         contexts: Sequence[str] | str,
@@ -247,23 +247,11 @@ class ReplyGenerator(AnyPredictor):
         self, contexts: list[list[int]], replies: list[list[int]], weights: list[list[float]]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (B, T, V) of the tokens of replies, and the tokens (B, T), -100 at padding."""
-        device, config = self.model.device, self.model.config
-        rows = [torch.tensor(reply) for reply in replies]
-        target = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100).to(device)
-        emotions = torch.tensor(weights, device=device)
-        if config.is_encoder_decoder:
-            inputs = {
-                **self._padded(contexts),
-                "decoder_input_ids": self.model.prepare_decoder_input_ids_from_labels(target),
-            }
-            return self.model(**inputs, emotion_weights=emotions, use_cache=False).logits, target
-        left = self._padded(contexts)  # padded on the left, so that all replies begin at the same place
-        inputs = {
-            "input_ids": torch.cat([left["input_ids"], target.clamp(min=0)], dim=1),
-            "attention_mask": torch.cat([left["attention_mask"], (target != -100).long()], dim=1),
-            "logits_to_keep": target.shape[1] + 1,
-        }
-        return self.model(**inputs, emotion_weights=emotions, use_cache=False).logits[:, :-1], target
+        model, target = self.model, padded(replies, -100).to(self.model.device)
+        inputs = with_replies(model, self._padded(contexts), target)
+        emotions = torch.tensor(weights, device=model.device)
+        logits = model(**inputs, emotion_weights=emotions, use_cache=False).logits
+        return logits if model.config.is_encoder_decoder else logits[:, :-1], target
 
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
         """
@@ -289,6 +277,19 @@ class ReplyGenerator(AnyPredictor):
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}
+
+
+def with_replies(model: Any, contexts: Mapping[str, torch.Tensor], replies: torch.Tensor) -> dict[str, Any]:
+    """What a model reads to predict replies (B, T), -100 at padding, to contexts from `pad_contexts`."""
+    if model.config.is_encoder_decoder:
+        return {**contexts, "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(replies)}
+    # Replies begin at one place, and the logits, large for a large vocabulary, are those from the token before it on.
+    real = replies != -100
+    return {
+        "input_ids": torch.cat([contexts["input_ids"], replies.where(real, model.config.pad_token_id)], dim=1),
+        "attention_mask": torch.cat([contexts["attention_mask"], real.long()], dim=1),
+        "logits_to_keep": replies.shape[1] + 1,
+    }
 
 
 def decoding(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,8 @@ class TargetedSentiment(ClassificationTask):
     columns = frozenset({"text", "aspect", "auxiliary", "context_id"})
     model_types = (*GUIDED, *LABEL_AWARE)
     headline = (
-        "aspect_macro_f1",
-        "sentiment_accuracy",
-        "aspect_auc",
-        "f1",
-        "accuracy_4way",
-        "macro_f1",
-        "accuracy",
-        "weighted_f1",
+        *("aspect_macro_f1", "sentiment_accuracy", "aspect_auc", "f1", "accuracy_4way"),
+        *("macro_f1", "accuracy", "weighted_f1"),
     )
     recipe_fields = frozenset({"one_model_per_context", "class_weights", "languages"})
     stock = True
@@ -151,7 +146,7 @@ class TargetedSentiment(ClassificationTask):
     def guidance(self, report: RunReport) -> Guidance | None:
         from .guidance import of_run
 
-        return of_run(report)
+        return partial(of_run, report) if report.model_type in GUIDED else None
 
 
 TASK = TargetedSentiment()

@@ -5,7 +5,6 @@ Counts rows of a split whose label is not "none", all layers and heads, real tok
 """
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from tqdm.auto import tqdm
 from ...data.splits import label_names
 from ...modeling.text_processing import model_inputs
 from ...run_report import RunReport
-from ..base import Guidance
 from ..loading import load_split
-from . import GUIDED
 from .loading import context_names, is_none
 from .predictor import TargetedPredictor
 
@@ -26,12 +23,8 @@ from .predictor import TargetedPredictor
 BINS = 50  # bins of a histogram
 
 
-def of_run(report: RunReport) -> Guidance | None:
-    """A function (run, split, data_dir) -> `describe` with a histogram for each NAME; None: the model of this run has no gates."""
-    return partial(_of_run, report) if report.model_type in GUIDED else None
-
-
-def _of_run(report: RunReport, run: Path, split: str, data_dir: str | Path | None) -> dict[str, Any]:
+def of_run(report: RunReport, run: Path, split: str, data_dir: str | Path | None) -> dict[str, Any]:
+    """`describe`, with a histogram for each NAME."""
     rows, values = collect(run, report.dataset, data_dir, split, options=report.dataset_options)
     return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
 

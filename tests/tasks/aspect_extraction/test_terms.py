@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from toolkit_helpers import assert_close, cells, invoke, targeted_recipe, write_csv, write_jsonl
 from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, PreTrainedTokenizerFast, pipeline
 
-from hf_emotion import AspectPredictor, explain, load_dataset_for, train
+from hf_emotion import AspectPredictor, evaluate, explain, load_dataset_for, train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.aspect_extraction import TASK, grouping
 from hf_emotion.tasks.aspect_extraction.evaluating import term_figures
@@ -386,11 +386,14 @@ class TestPredictor:
         recipe = targeted_recipe(base_bert, {"max_steps": 2}, name="pair", dataset="aspect_files", **fields)
         train(recipe, tmp_path / "pair", data_dir=tmp_path / "data")
         two = AspectPredictor(folder, sentiment_model=tmp_path / "pair")
+        assert two.fingerprint() != predictor.fingerprint()  # another job of `predict_file`
         for text, ours, theirs in zip(TEXTS, predictor(TEXTS), two(TEXTS), strict=True):
             assert [(one["start"], one["end"]) for one in ours] == [(one["start"], one["end"]) for one in theirs]
             for term in theirs:
                 encoded = two.sentiments.tokenizer(text, term["term"], return_tensors="pt")
                 logits = two.sentiments.model(**encoded).logits[0] / tp.temperature_of(two.sentiments.model.config)
                 assert term["score"] == pytest.approx(logits.softmax(0).max().item(), abs=1e-4)
+        with pytest.raises(ValueError, match="a `sentiment_model` gives none"):
+            evaluate(two, "term_files", data_dir=tmp_path / "data")
         with pytest.raises(ValueError, match="is a model for aspect-extraction"):
             AspectPredictor(folder, sentiment_model=folder)

@@ -19,7 +19,9 @@ import hf_emotion.serving.bulk as bulk
 import hf_emotion.tasks.dialogue_emotion.predictor as dialogue_module
 from hf_emotion import DialoguePredictor, summarize
 from hf_emotion.inference import load_predictor
+from hf_emotion.runtime.checkpoints import model_probabilities
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.dialogue_emotion import streaming
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.dialogue_emotion.predictor import speaker_and_utterance
 
@@ -356,13 +358,30 @@ STREAMED = {
 }
 
 
+@pytest.fixture
+def add_again(monkeypatch):
+    """Adds a turn to a stream after a try that ran out of memory, which changes nothing."""
+
+    def fail(*arguments):
+        model_probabilities(*arguments)
+        raise MemoryError
+
+    def add(stream, turn):
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr(streaming, "model_probabilities", fail)
+            stream.add(turn)
+        return stream.add(turn)
+
+    return add
+
+
 @pytest.mark.parametrize("form", STREAMED)
-def test_streamed_turns_are_those_of_the_whole_dialogue(form, tokenizer):
+def test_streamed_turns_are_those_of_the_whole_dialogue(form, tokenizer, add_again):
     predictor = DialoguePredictor(BY_ID["dialogue-model"].build(**STREAMED[form]), tokenizer)
     pipeline = DialogueEmotionPipeline(model=predictor.model, tokenizer=tokenizer)
     for talk in TALKS[:2]:
         stream = predictor.stream()
-        found = [stream.add(turn) for turn in talk]
+        found = [add_again(stream, turn) for turn in talk]
         with pytest.raises(ValueError, match="must be"):
             stream.add(" ")  # which changes nothing
         assert [(one["number"], one["changed"]) for one in found] == [(n, {}) for n in range(1, len(talk) + 1)]
@@ -371,10 +390,10 @@ def test_streamed_turns_are_those_of_the_whole_dialogue(form, tokenizer):
                 assert one["scores"] == kept["scores"] == pytest.approx(other["scores"], abs=1e-5)
 
 
-def test_a_stream_tells_which_earlier_answers_a_turn_changes(speakers):
+def test_a_stream_tells_which_earlier_answers_a_turn_changes(speakers, add_again):
     stream = speakers.stream()
     for number, turn in enumerate(TALKS[0], 1):
-        answer, (whole,) = stream.add(turn), speakers([TALKS[0][:number]])
+        answer, (whole,) = add_again(stream, turn), speakers([TALKS[0][:number]])
         assert [turn["scores"] for turn in stream.turns] == [pytest.approx(turn["scores"], abs=1e-5) for turn in whole]
         assert answer["changed"] == ({} if number == 1 else {1: whole[0]["label"]})
         stream.turns[0]["label"] = "another"  # as if it had been

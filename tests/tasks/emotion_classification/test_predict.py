@@ -26,7 +26,7 @@ from toolkit_helpers import files_in, invoke, recipe_for, write_csv, write_jsonl
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import hf_emotion.runtime.classifying as predictor_module
-from hf_emotion import Predictor, load_dataset_for, metrics, train
+from hf_emotion import Predictor, evaluate, load_dataset_for, metrics, train
 from hf_emotion.data.files import read_rows
 from hf_emotion.io.paths import open_file
 from hf_emotion.runtime import batching
@@ -526,3 +526,8 @@ def test_evaluate_tunes_thresholds_that_a_checkpoint_lacks(stock_run, tmp_path, 
     f1 = [f1_score(gold["test"], scores["test"] > limits, average="macro", zero_division=0) for limits in (tuned, 0.5)]
     assert [found["metrics"][kind]["macro_f1"] for kind in ("tuned", "fixed")] == pytest.approx(f1)
     assert f1[0] != pytest.approx(f1[1])
+    # A file alone is no validation part: tuned on the rows that are measured, thresholds would be too good.
+    rows = [[row["text"], "|".join(predictor.labels[i] for i in row["labels"])] for row in splits["test"]]
+    file = write_csv(tmp_path / "data" / "mine.csv", ["text", "label"], rows)
+    alone = evaluate(predictor, "files", data_dir=file, options={"label_separator": "|"})
+    assert alone["metrics"]["tuned"]["macro_f1"] == pytest.approx(f1[1])

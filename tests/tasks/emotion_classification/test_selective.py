@@ -10,10 +10,12 @@ from toolkit_helpers import files_in, invoke, recipe_for, report_of, torch_threa
 from transformers import AutoConfig, pipeline
 
 from hf_emotion import Predictor, load_dataset_for, metrics
+from hf_emotion.gold import Gold
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.finished_runs import read_predictions
 from hf_emotion.runs.train import train
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.selective import measure_rules
 from hf_emotion.taxonomies import TAXONOMIES
 
 
@@ -214,6 +216,16 @@ def test_the_figures_of_an_analysis_are_those_of_the_metrics(copied):
     sets[np.arange(len(sets)), test.probabilities.argmax(axis=1)] = True
     assert entry["size"]["mean"] == pytest.approx(sets.sum(axis=1).mean())
     assert "E-AURC" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("rule", ["abstention", "prediction_sets"])
+def test_rows_without_a_label_are_not_measured(rule):
+    scores, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 1, -1])
+    measured = [
+        measure_rules({rule: {"threshold": 0.3}}, Gold(labels[:rows]), scores[:rows], None, ["a", "b"])
+        for rows in (2, 3)
+    ]
+    assert measured[0] == measured[1]
 
 
 class TestMistakes:
