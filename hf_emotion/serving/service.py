@@ -75,7 +75,7 @@ class Model:
         )
         self.since = int(time.time())
 
-    def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
+    def _run(self, inputs: list[Any], call: Any = None, **options: Any) -> Sequence[Any]:
         """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
         with limited(Limits(self.settings.max_windows, self.max_tokens)):
             return [function() for function in inputs] if call else self.service.compute(inputs, **options)
@@ -464,6 +464,8 @@ async def _computed(
     """The answer to a request, as soon as the model's thread has computed it; nothing more is computed for a client that has gone."""
     try:
         items, options = read()
+        if "call" in options:  # functions share no batch: they would be called again because another one failed
+            options["call"] = object()
         inputs = list(islice(items, settings.max_inputs + 1))  # there may be millions: contexts times emotions
         if len(inputs) > settings.max_inputs:
             raise ValueError(f"`inputs` may hold {settings.max_inputs} at most, got more: send several requests.")
