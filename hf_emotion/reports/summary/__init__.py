@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ...io import paths
 from ...io.files import finite_or_none
 from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
-from .drift import drift
+from .drift import drift, drift_notes
 from .endings import endings
 from .labelled import Checked, Quality, check, checked_notes, read_labelled
 from .reading import PERIODS, Rows, name_of, only_language, read_rows, roll_up
@@ -282,10 +283,12 @@ def summarize(
         found.checked = check(rows, own, counting)
         found.notes += checked_notes(found.checked, shares)
     found.typical = _typical(rows, differences, counting.groups, labels, texts)
-    found.drift = None if past is None else drift(rows, past, labels)
+    if past is not None:
+        found.drift = drift(rows, past, labels)
+        found.notes += drift_notes(rows, past)
     if labels_asked:
         found.sharpest = _sharpest(rows, labels, texts)
-    found.title, found.source = title, Path(data).name if isinstance(data, str | Path) else None
+    found.title, found.source = title, paths.name_of(data) if isinstance(data, str | Path) else None
     found.model = model if isinstance(model, str) else None
     if time:
         found.changes, found.changes_tested = find_changes(counting)
