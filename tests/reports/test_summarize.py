@@ -667,6 +667,11 @@ class TestEndings:
         page = found.to_html()
         assert "Dialogues that end worse than they began" in page and "33.3%" in page
 
+    def test_says_that_turns_are_alike(self):
+        alike = "Turns of a dialogue are alike"
+        assert alike in " ".join(summarize(self.frame()).notes)
+        assert alike not in " ".join(summarize(self.frame().drop_duplicates("dialogue")).notes)
+
     def test_turns_without_a_dialogue_are_none(self):
         loose = self.frame().query("dialogue == 'up'").assign(dialogue=None)
         expected = summarize(self.frame()).endings

@@ -270,6 +270,10 @@ def summarize(
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
     found.endings = found_endings
     counting.notes += found_endings["notes"] if found_endings else []
+    if "dialogue" in rows.table and rows.table["dialogue"][rows.about.index].dropna().duplicated().any():
+        counting.notes.append(
+            "Each turn counts by itself. Turns of a dialogue are alike: of few dialogues, intervals and tests claim too much."
+        )
     if left[0]:
         counting.notes.append(
             f"texts left out: {left[0]:,} of {left[0] + len(rows.about):,}, because they are probably not in the language asked for ({language})."
