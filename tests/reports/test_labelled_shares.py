@@ -86,6 +86,15 @@ def test_drawn_rows_that_the_summary_leaves_out_stand_for_nothing():
     assert joy["share"] == pytest.approx(10 / 310) and found.checked["left"] == 0
 
 
+def test_a_table_of_texts_in_another_encoding(world, tmp_path):
+    """What `sample` and `label` write is UTF-8 with a byte order mark."""
+    predicted, _, labelled = (table.assign(comment="Größe " + table.comment) for table in world)
+    predicted.to_csv(tmp_path / "in.csv", index=False, encoding="cp1252")
+    labelled[["row", *labelled.columns.drop("row")]].to_csv(tmp_path / "lab.csv", index=False, encoding="utf-8-sig")
+    found = summarize(tmp_path / "in.csv", labelled=tmp_path / "lab.csv", encoding="cp1252")
+    assert found.shares == summarize(predicted, labelled=labelled).shares
+
+
 def test_what_does_not_fit_is_refused(world):
     predicted, _, labelled = world
     for wrong, message in (

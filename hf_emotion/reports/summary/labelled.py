@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the predictions that people have labelled (`hf-emotion sample`): reads them, and measures the model on them."""
 
+import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
@@ -90,6 +92,10 @@ def read_labelled(
     """
     import pandas
 
+    if isinstance(source, str | Path) and Path(source).is_file():
+        with Path(source).open("rb") as file:
+            if file.read(3) == codecs.BOM_UTF8:
+                encoding = None  # as `sample` and `label` write it, whatever the encoding of the texts
     table = read_table(source, "", [columns.NUMBER], encoding, separator)
     where = "the labelled table" if isinstance(source, pandas.DataFrame) else shown(source)
     if rows.values:
