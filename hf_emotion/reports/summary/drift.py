@@ -2,6 +2,7 @@
 """How predictions and words differ from those of a reference."""
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -88,11 +89,10 @@ def _shares(rows: Rows, past: Rows, wanted: Sequence[str]) -> list[dict[str, Any
         )
         apart = now.mean() - before.mean()
         if rows.values:
-            test = ttest_ind(now, before, equal_var=False)
-            (low, high), p = (
-                test.confidence_interval(),
-                np.nan_to_num(test.pvalue, nan=1.0),
-            )  # NaN: one value, or all equal
+            with warnings.catch_warnings(action="ignore"):  # of one value, and of values that are all alike
+                test = ttest_ind(now, before, equal_var=False)
+                low, high = test.confidence_interval()
+            p = np.nan_to_num(test.pvalue, nan=1.0)
         else:
             (a, n), (b, m) = ((int(side.sum()), len(side)) for side in (now, before))
             low, high = confint_proportions_2indep(a, n, b, m, method="newcomb")
