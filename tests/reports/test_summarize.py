@@ -310,6 +310,14 @@ class TestGroupsAndTime:
             alarms += bool(summarize(joined(labels), by=list(regions), time=list(days)).changes)
         assert alarms <= 2
 
+    def test_few_weeks_of_two_regions_know_their_scatter_badly(self):
+        """Student's t with 7 degrees of freedom, and not the normal distribution, which calls 150 of 500 a change."""
+        found, weeks = {"a": [80, 110, 95, 105, 150], "b": [90, 120, 100, 95, 115]}, range(5)
+        rows = [(name, week, i < own[week]) for name, own in found.items() for week in weeks for i in range(500)]
+        regions, week, anger = map(np.array, zip(*rows, strict=True))
+        days = (pd.Timestamp("2026-01-05") + pd.to_timedelta(week * 7, "D")).strftime("%Y-%m-%d")
+        assert not summarize(joined(np.where(anger, "anger", "")), by=list(regions), time=list(days)).changes
+
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
         assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
