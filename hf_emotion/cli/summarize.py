@@ -301,11 +301,7 @@ def _show_drift(summary: "Summary") -> None:
     cells = [
         [
             *(one["label"], summary.shown(one["before"]), summary.shown(one["share"])),
-            *(
-                summary.shown(one["difference"], "+"),
-                summary.interval(one, "+"),
-                bare_p(one["p_holm"]),
-            ),
+            *(summary.shown(one["difference"], "+"), summary.interval(one, "+"), bare_p(one["p_holm"])),
             f"{drift['stability'][one['label']]:.3f}",
         ]
         for one in shares[:SHOWN]

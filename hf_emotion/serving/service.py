@@ -184,7 +184,7 @@ def build(settings: Settings, replicated: bool = False) -> FastAPI:
         for name, checkpoint in zip(names_of(settings.checkpoints), settings.checkpoints, strict=True)
     }
     for name in models:
-        counters.watch_queue(name, lambda name=name: models[name].batching.waiting)  # type: ignore[misc]
+        counters.queue.labels(name).set_function(lambda name=name: models[name].batching.waiting)  # type: ignore[misc]
     for name in settings.loading.keys() - OF_EVERY_MODEL - {"max_length"}:
         if not any(name in model.task.predictor_options for model in models.values()):
             tasks = ", ".join(dict.fromkeys(model.task.name for model in models.values()))

@@ -51,12 +51,7 @@ def drift(rows: Rows, past: Rows, wanted: Sequence[str]) -> dict[str, Any]:
             words.append({"word": word, "texts": texts, "before": then[word], "z": z})
     words.sort(key=lambda word: -word["z"])
     shares = _shares(rows, past, wanted)
-    return {
-        "reference_rows": len(past.about),
-        "shares": shares,
-        "stability": stability,
-        "words": words[:WORDS_SHOWN],
-    }
+    return {"reference_rows": len(past.about), "shares": shares, "stability": stability, "words": words[:WORDS_SHOWN]}
 
 
 def drift_notes(rows: Rows, past: Rows) -> list[str]:
