@@ -225,9 +225,9 @@ RANGES: dict[str, tuple[str, typing.Callable[[Any], bool]]] = {
 }
 MODEL_LOSSES = ("class_balanced_beta", "class_weights")  # fields of a model's configuration that set its loss
 
-# What the run sets itself: figures need all rows and whole numbers.
+# What the run sets itself: figures need all rows and whole numbers, and a token would be saved with the recipe.
 RESERVED_ARGUMENTS = frozenset(
-    "output_dir seed data_seed resume_from_checkpoint remove_unused_columns push_to_hub bf16_full_eval fp16_full_eval "
+    "output_dir seed data_seed resume_from_checkpoint remove_unused_columns push_to_hub hub_token bf16_full_eval fp16_full_eval "
     "prediction_loss_only batch_eval_metrics label_names".split()
 )
 

@@ -6,12 +6,7 @@ from .options import Checkpoints, Dtype, NoBrowser, Port
 from .serve import check, serve_here
 
 
-def demo(
-    checkpoints: Checkpoints,
-    port: Port = 0,
-    dtype: Dtype = None,
-    no_browser: NoBrowser = False,
-) -> None:
+def demo(checkpoints: Checkpoints, port: Port = 0, dtype: Dtype = None, no_browser: NoBrowser = False) -> None:
     """Try models in the browser: opens the page of `serve`, for this machine only. Needs no network."""
     import webbrowser
 

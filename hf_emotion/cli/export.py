@@ -87,16 +87,7 @@ def export(
         raise typer.BadParameter("--vendor and --escape-formulas go with --web.")
     name = checkpoint.rstrip("/") if Path(checkpoint).is_dir() else checkpoint.split("/")[-1]
     output = output or Path(f"{name}-onnx")
-    report = export_onnx(
-        checkpoint,
-        output,
-        quantize,
-        own_texts,
-        dataset,
-        split,
-        data_dir,
-        read_options(option),
-    )
+    report = export_onnx(checkpoint, output, quantize, own_texts, dataset, split, data_dir, read_options(option))
     if as_json:
         print_json(report)
         return

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import NoBrowser, Overwrite, TextColumn, checked
+from .options import InputEncoding, NoBrowser, Overwrite, TextColumn, checked
 from .printing import figure_or_dash, print_table, say
 from .sample import names_in, refuse
 
@@ -26,14 +26,11 @@ def label(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any that is free.")] = 0,
     no_browser: NoBrowser = False,
     merge: Annotated[
-        bool,
-        typer.Option("--merge", help="Make one table of several people's, or of a JSON export of Label Studio."),
+        bool, typer.Option("--merge", help="Make one table of several people's, or of a JSON export of Label Studio.")
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --merge: the table to write.")] = None,
     overwrite: Overwrite = False,
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")
-    ] = None,
+    encoding: InputEncoding = None,
 ) -> None:
     """
     Label the texts of a table in the browser, by keyboard. Every answer is saved at once, and the same command goes on later. Only this

@@ -53,8 +53,7 @@ Checkpoint = Annotated[
     ),
 ]
 Checkpoints = Annotated[
-    list[str],
-    typer.Argument(help="Run folders, local folders, Hub ids or ready models.", autocompletion=ready_names),
+    list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models.", autocompletion=ready_names)
 ]
 Recipe = Annotated[
     str,
@@ -86,6 +85,7 @@ TrustRemoteCode = Annotated[
 ]
 TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")]
 Separator = Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")]
+InputEncoding = Annotated[str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")]
 Prefix = Annotated[str, typer.Option(help="The --prefix of `predict`.")]
 EscapeFormulas = Annotated[

@@ -16,6 +16,7 @@ from .options import (
     Aggregation,
     Dtype,
     Groups,
+    InputEncoding,
     MaxLength,
     MaxWindows,
     Overwrite,
@@ -125,9 +126,7 @@ def predict(
         typer.Option(help="chosen (default), or all: one column with the probabilities of all labels, as JSON."),
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="Prefix of the new columns.")] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")
-    ] = None,
+    encoding: InputEncoding = None,
     overwrite: Overwrite = False,
     threshold: Annotated[
         list[str] | None,

@@ -28,8 +28,7 @@ def push(
         ),
     ] = None,
     space: Annotated[
-        bool,
-        typer.Option("--space", help="Publish a page that runs it in the browser instead, as a static Space."),
+        bool, typer.Option("--space", help="Publish a page that runs it in the browser instead, as a static Space.")
     ] = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:

@@ -11,8 +11,7 @@ from .printing import in_terminal
 
 def recipes(
     word: Annotated[
-        str | None,
-        typer.Argument(help="A recipe to show, or a word to search for: a task, a corpus, a paper."),
+        str | None, typer.Argument(help="A recipe to show, or a word to search for: a task, a corpus, a paper.")
     ] = None,
 ) -> None:
     """List the packaged recipes by task, or show one: a start for your own."""

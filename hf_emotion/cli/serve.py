@@ -32,8 +32,7 @@ def serve(
     ] = None,
     max_batch_size: Annotated[int, typer.Option(min=1, help="Most texts that the model reads together.")] = 64,
     batch_wait_timeout: Annotated[
-        float,
-        typer.Option(min=0, max=MOST_SECONDS, help="Seconds that an incomplete batch waits for more texts."),
+        float, typer.Option(min=0, max=MOST_SECONDS, help="Seconds that an incomplete batch waits for more texts.")
     ] = 0.0,
     max_queue_size: Annotated[
         int, typer.Option(min=1, help="Most texts that may wait; further ones get status 429.")

@@ -77,7 +77,9 @@ def summarize(
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     charts: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder to write the charts into, as PNG or SVG (--chart-format)."),
+        typer.Option(
+            file_okay=False, metavar="FOLDER", help="Folder to write the charts into, as PNG or SVG (--chart-format)."
+        ),
     ] = None,
     chart_format: Annotated[Literal["png", "svg"], typer.Option(help="Format of --charts.")] = "png",
     overwrite: Overwrite = False,
@@ -101,6 +103,7 @@ def summarize(
     """
     from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
     from ..io.extras import require
+    from ..io.paths import name_of, shown
     from ..reports.summary import summarize as run
     from ..reports.summary.reading import has_predictions
 
@@ -112,10 +115,11 @@ def summarize(
             raise typer.BadParameter("--write-thresholds needs labelled rows: --labelled to_label.csv.")
         _check_free([write_thresholds], write_thresholds, given, overwrite)
     beside: list[Path] = []
+    if output is not None or charts is not None:
+        require("matplotlib", "a page or a chart of a summary", "plots")
     if output is not None:
         if output.suffix != ".html":
             raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
-        require("matplotlib", "the page of a summary", "plots")
         beside = [output.with_suffix(kind) for kind in (".html", ".csv", ".json")]
         _check_free(beside, output, given, overwrite)
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
@@ -136,7 +140,7 @@ def summarize(
             if source is not None and not has_predictions(source, prefix, columns, **saved):
                 if model is None:
                     raise ValueError(
-                        f"{source} has no predictions: name the model that predicts its texts, --model goemotions, or the separator of "
+                        f"{shown(source)} has no predictions: name the model that predicts its texts, --model goemotions, or the separator of "
                         "a CSV that has some (--separator)."
                     )
                 if output is None:
@@ -153,7 +157,7 @@ def summarize(
         options["groups"] = None if groups is None else read_groups(groups)
         count = 3 if texts is None else texts
         summary = run(sources[0], model, of_rows, time, every, label, sources[1], count, **options)
-        summary.source = None if mask_speakers else Path(file).name  # which may name somebody
+        summary.source = None if mask_speakers else name_of(file)  # which may name somebody
     if write_thresholds is not None:
         _write_thresholds(summary, write_thresholds)
     if output is not None:
@@ -297,11 +301,7 @@ def _show_drift(summary: "Summary") -> None:
     cells = [
         [
             *(one["label"], summary.shown(one["before"]), summary.shown(one["share"])),
-            *(
-                summary.shown(one["difference"], "+"),
-                summary.interval(one, "+"),
-                bare_p(one["p_holm"]),
-            ),
+            *(summary.shown(one["difference"], "+"), summary.interval(one, "+"), bare_p(one["p_holm"])),
             f"{drift['stability'][one['label']]:.3f}",
         ]
         for one in shares[:SHOWN]

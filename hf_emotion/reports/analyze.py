@@ -344,13 +344,11 @@ def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, di
 def _context_guidance(
     run: Path, report: RunReport, split: str, data_dir: str | Path | None, left_out: dict[str, str]
 ) -> dict[str, Any] | None:
-    what = "gates and attentions"
     measure = task_of_run(report).guidance(report)
     if measure is None:
         return None  # the model has no gates
-    why = _no_corpus(report, data_dir)
-    if why is not None:
-        left_out[what] = why
+    if (why := _no_corpus(report, data_dir)) is not None:
+        left_out["gates and attentions"] = why
         return None
     return measure(run, split, data_dir)
 
@@ -368,8 +366,7 @@ def _texts(
     run: Path, report: RunReport, split: str, found: Predictions, data_dir: str | Path | None, seed: int
 ) -> tuple[list[str] | None, str]:
     """The text of each row that a seed was measured on; None and the reason, if the texts are not there."""
-    why = _no_corpus(report, data_dir)
-    if why is not None:
+    if (why := _no_corpus(report, data_dir)) is not None:
         return None, why
     splits = load_dataset_for(report.dataset, data_dir, **report.dataset_options)
     ids: list[str] = []

@@ -318,11 +318,11 @@ def drawn(name: str) -> str:
     return short.replace("$", r"\$")
 
 
-def save_figure(figure, target, dpi: int = DPI, **options) -> None:
+def save_figure(figure, target, **options) -> None:
     """As `figure.savefig`, without a warning for a letter that the font lacks (an emoji); it becomes a box."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
-        figure.savefig(target, dpi=dpi, **options)
+        figure.savefig(target, dpi=DPI, **options)
 
 
 def _shown(name: str) -> str:

@@ -50,7 +50,7 @@ class Predictions:
     annotated: np.ndarray
 
 
-def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split: str | None = None) -> str:
+def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split: str | None) -> str:
     """The given split, or else "test", or "validation" if a run has no test part. ValueError: a run has no figures for it."""
     parts = [report.splits for report in reports]
     if split is None:

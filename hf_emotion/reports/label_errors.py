@@ -110,7 +110,11 @@ def check_labels(
         refuse_taken(output)
     start = time.perf_counter()
     encoder = honest_encoder(str(checkpoint), dataset)
-    tokenizer, model = load_encoder(encoder)
+    if is_exported(resolve_base_model(encoder)):
+        raise ValueError(
+            f"{encoder} is exported: name the run that it was exported from, or an encoder, such as minilm."
+        )
+    tokenizer, model = load_base_tokenizer(encoder), read_encoder(encoder)
     options = dict(options or {})
     if corpus_of(dataset).own_files and split == "train" and "validation_fraction" in corpus_of(dataset).options:
         options.setdefault("validation_fraction", 0.0)
@@ -168,13 +172,6 @@ def _trained_on(report: RunReport) -> set[str]:
     corpus, options = corpora().get(report.dataset), report.dataset_options
     added = corpus.added.items() if corpus is not None else ()
     return {report.dataset, *(name for option, names in added if options.get(option) for name in names)}
-
-
-def load_encoder(name: str) -> tuple[Any, Any]:
-    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked by itself."""
-    if is_exported(resolve_base_model(name)):
-        raise ValueError(f"{name} is exported: name the run that it was exported from, or an encoder, such as minilm.")
-    return load_base_tokenizer(name), read_encoder(name)
 
 
 @torch.inference_mode()
@@ -250,17 +247,11 @@ def fold_numbers(texts: list[str], gold: Gold, names: list[str], folds: int) -> 
     return result[places]
 
 
-def logistic_regression(strength: float, multi_label: bool) -> Any:
-    """With C `strength`; for rows with several labels one for each label."""
+def out_of_fold(features: Sequence[Any], gold: Gold, parts: np.ndarray, progress: bool = False) -> np.ndarray:
+    """(N, C) float64: probabilities by classifiers that were fitted to the other folds, the mean over one for each of `features`."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
 
-    model = LogisticRegression(C=strength, max_iter=1000)
-    return OneVsRestClassifier(model) if multi_label else model
-
-
-def out_of_fold(features: Sequence[Any], gold: Gold, parts: np.ndarray, progress: bool = False) -> np.ndarray:
-    """(N, C) float64: probabilities by classifiers that were fitted to the other folds, the mean over one for each of `features`."""
     folds = int(parts.max()) + 1
     labels = gold.values
     result = np.zeros((len(gold), int(labels.max()) + 1 if gold.single_label else labels.shape[1]))
@@ -268,7 +259,9 @@ def out_of_fold(features: Sequence[Any], gold: Gold, parts: np.ndarray, progress
         warnings.simplefilter("ignore", UserWarning)  # a label that all rows of the other folds lack
         for part, matrix in itertools.product(range(folds), features):
             inside = parts == part
-            model = logistic_regression(STRENGTH, gold.multi_label)
+            model: Any = LogisticRegression(C=STRENGTH, max_iter=1000)
+            if gold.multi_label:  # one for each label
+                model = OneVsRestClassifier(model)
             model.fit(matrix[~inside], labels[~inside])
             result[np.ix_(inside, model.classes_)] += model.predict_proba(matrix[inside]) / len(features)
             bar.update()

@@ -2,7 +2,6 @@
 """Turns texts into batches of numbers. Needs neither torch nor transformers. N texts, B rows of a batch, L tokens."""
 
 import logging
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from .languages import foreign_languages, languages_of
 from .plain import WINDOWS_CHARACTERS, text_processing
+from .sharing import free_after_forks
 from .unread import Unread, is_new, unknown_shares
 from .windows import Windowing, is_whole, split_windows
 
@@ -24,12 +24,7 @@ CHARACTERS = 2_000_000  # of these texts
 INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates", "pooling_mask")
 
 # A fast tokenizer stores truncation as a setting: two threads that change it at once fail with "Already borrowed".
-tokenizing = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    # A forked child lacks the thread that may hold the lock.
-    os.register_at_fork(
-        before=tokenizing.acquire, after_in_parent=tokenizing.release, after_in_child=tokenizing.release
-    )
+tokenizing = free_after_forks(threading.RLock())
 
 
 def as_list(texts: Any) -> list[Any]:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds texts in languages that a model does not read. Needs neither torch nor transformers, and py3langid only where it is in doubt."""
 
-import os
 import re
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from .sharing import free_after_forks
 
 
 # Shorter texts say too little: names, sighs. With 3 words there are 8 times as many false alarms.
@@ -27,10 +28,7 @@ ENGLISH = frozenset(
 )
 
 _identifier: Any = None
-_loading = threading.Lock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    # A forked child lacks the thread that may hold the lock.
-    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release)
+_loading = free_after_forks(threading.Lock())
 
 
 def identifier() -> Any:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads checkpoints, other people's too: safetensors only, and code beside the weights is never run. All reading goes through here."""
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,13 +20,11 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .hub import asking_once
+from .sharing import free_after_forks
 
 
 # While transformers loads or makes a model, functions of torch and of its own models are replaced in the whole process.
-loading = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    # A forked child lacks the thread that may hold the lock.
-    os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release)
+loading = free_after_forks(threading.RLock())
 
 
 def auto_class_of(config: PreTrainedConfig, stock: str) -> str:

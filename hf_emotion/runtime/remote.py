@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import httpx2 as httpx
 
 from ..io.key import KEY, read_key
+from ..io.paths import shown
 from ..io.progress import progress_bar
 from .sharing import TOO_MANY_TOKENS
 from .unread import Counts, Unread, warn_unread
@@ -33,6 +34,7 @@ class Client:
     def __init__(self, url: str, model: str | None = None, key: str | None = None):
         """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: the key of the service, None: $HF_EMOTION_API_KEY."""
         self.url = url.rstrip("/")
+        self.shown = shown(self.url)  # for messages: an address may hold a password
         key = read_key() if key is None else key
         # It follows no redirects: the key would go to another host.
         self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -41,9 +43,9 @@ class Client:
             models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
             model = next(iter(models)) if model is None else model
         except (KeyError, TypeError, StopIteration) as error:
-            raise OSError(NOT_OURS.format(self.url)) from error
+            raise OSError(NOT_OURS.format(self.shown)) from error
         if model not in models:
-            raise ValueError(f"{self.url} has no model {model!r}: it has {', '.join(models)}.")
+            raise ValueError(f"{self.shown} has no model {model!r}: it has {', '.join(models)}.")
         self.about: dict[str, Any] = models[model]
         self._timeout = self.about["timeout"] + SPARE  # it says itself when it gives up
 
@@ -84,7 +86,7 @@ class Client:
         data = b"" if body is None else json.dumps(body).encode()
         if data and len(data) > (most := self.about["max_body_bytes"]):
             # The service would close the connection before it has read all, and its refusal could be lost.
-            raise _TooMuch(f"{self.url}: a request may have {most:,} bytes at most, and this one has {len(data):,}")
+            raise _TooMuch(f"{self.shown}: a request may have {most:,} bytes at most, and this one has {len(data):,}")
         end, pause = time.monotonic() + PATIENCE, 0.05
         while True:
             try:
@@ -98,16 +100,16 @@ class Client:
                 if answer.is_success:
                     return answer.json()
                 if answer.status_code not in busy or time.monotonic() > end:
-                    raise _failure(self.url, answer)
+                    raise _failure(self.shown, answer)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 # A service that has answered before may be starting again; otherwise there is none.
                 if not hasattr(self, "about") or time.monotonic() > end:
                     raise OSError(
-                        f"no answer from {self.url} ({str(error) or type(error).__name__}): is the service running? hf-emotion serve "
+                        f"no answer from {self.shown} ({str(error) or type(error).__name__}): is the service running? hf-emotion serve "
                         "MODEL starts one."
                     ) from error
             except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise OSError(NOT_OURS.format(self.url)) from error
+                raise OSError(NOT_OURS.format(self.shown)) from error
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
 
@@ -126,7 +128,7 @@ class Remote:
         self.identity = client.identity
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.client.url!r}: {self.client.about['name']})"
+        return f"{type(self).__name__}({self.client.shown!r}: {self.client.about['name']})"
 
     def fingerprint(self) -> str:
         """A hash of what tells the model behind the service from others."""

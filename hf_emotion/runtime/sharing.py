@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a prediction does for others between two batches, and how much it may read. Needs neither torch nor transformers."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 
 TOO_MANY_TOKENS = "too_many_tokens"  # `type` of the field of a request that must be sent in parts
 CHARACTERS = 8  # of a token: no text has more on average, but one that is no language
+
+
+def free_after_forks(lock: Any) -> Any:
+    """The lock; a forked child, which lacks the thread that may hold it, gets it free."""
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
 
 
 class NotWanted(Exception):

@@ -210,12 +210,7 @@ def warn_unknown(unknown: int, total: int, what: str = "texts", of: Any = None) 
 
 
 def warn_unread(
-    counts: Counts,
-    limit: str,
-    languages: Sequence[str] = (),
-    what: str = "texts",
-    of: Any = None,
-    other: str = "",
+    counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts", of: Any = None, other: str = ""
 ) -> None:
     """
     Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, are in none of the model's `languages`, or are unlike its

@@ -178,9 +178,7 @@ def predict_file(
                 "%d of %d rows are malformed or have no valid text and stay without a prediction; the first: line %d",
                 *(counts["skipped"], counts["rows"], counts["first_skipped"]),
             )
-        return _Plan(
-            counts["rows"], counts["texts"], counts["skipped"], set(finished), done, columns, form.added, complete
-        )
+        return _Plan(counts["rows"], counts["skipped"], set(finished), done, columns, form.added, complete)
 
     # Whatever ends this call frees the folder: a notebook keeps the last error, and with it all that its frames hold.
     with parts.locked:
@@ -206,7 +204,7 @@ def predict_file(
             torch.distributed.barrier(group)
 
         def finish() -> int:
-            predictor.warn_unread(parts.unread_counts(plan.added.unlike)._replace(total=plan.texts))
+            predictor.warn_unread(parts.unread_counts(plan.added.unlike))
             if not plan.complete:
                 parts.check_source(source)
                 parts.join(source, output, plan.columns, form, overwrite)
@@ -222,7 +220,6 @@ class _Plan:
     """What the first process tells the others; `complete`: the last run ended between writing the output and removing the parts."""
 
     rows: int
-    texts: int
     skipped: int
     finished: set[int]
     done: int

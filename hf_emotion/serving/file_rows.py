@@ -127,10 +127,9 @@ def same_ending(source: str | Path, output: str | Path) -> bool:
 
 
 class Checked(TypedDict):
-    """Numbers of rows, texts and skipped rows, and the line of the first skipped row."""
+    """Numbers of rows and of skipped rows, and the line of the first skipped row."""
 
     rows: int
-    texts: int
     skipped: int
     first_skipped: int | None
 
@@ -153,7 +152,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
     infer = to == "parquet" and layout.schema is None
     layout.as_texts &= infer
     known = set(layout.columns)
-    total = texts = skipped = 0
+    total = skipped = 0
     first_skipped: int | None = None
     large: set[str] = set()  # columns with whole numbers that a float cannot hold
     last, finished = None, set()  # dialogues seen so far
@@ -163,8 +162,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             # In JSON each row has its own keys. That the first one has them shows that the columns are named rightly.
             may_lack = of == "jsonl" and total > 0 and on_bad_rows == "skip"
             check_columns(row, columns, where, source, may_lack, layout.added)
-            usable = columns.usable(row)
-            if not usable:
+            if not columns.usable(row):
                 if on_bad_rows == "error":
                     raise bad_row(row, columns, where)
                 skipped += 1
@@ -187,7 +185,6 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             total += 1
             if to == "xlsx":
                 check_sheet(row, total, len(known) + len(layout.added.written), where)
-            texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
         if to == "parquet":
             try:
                 if layout.as_texts:
@@ -199,7 +196,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
                     pyarrow.parquet.write_table(table, pyarrow.BufferOutputStream())
             except (pyarrow.ArrowException, NotImplementedError, OverflowError, UnicodeEncodeError) as error:
                 raise ValueError(f"{name}: Parquet cannot hold it ({error}): write .jsonl.") from error
-    return {"rows": total, "texts": texts, "skipped": skipped, "first_skipped": first_skipped}
+    return {"rows": total, "skipped": skipped, "first_skipped": first_skipped}
 
 
 def check_sheet(row: dict, number: int, columns: int, where: str) -> None:

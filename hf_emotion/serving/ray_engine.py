@@ -178,18 +178,16 @@ def _write(
     layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, added, escaped=escaped)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator
-    found, texts = [], 0
+    found = []
 
     def rows() -> Iterator[dict]:
-        nonlocal texts
         for block in itertools.chain([] if first is None else [first], blocks):
             found.append(file_rows.unread_counts(block, added.unlike))
             for row in block.to_pylist():
-                texts += 1
                 counts["rows"] += file_rows.finds(row) if added.places else 1
                 counts["skipped"] += row[file_rows.LABELS] is None
                 yield row
 
     with file_rows.writing(output) as temporary:
         file_rows.write_rows(rows(), temporary, layout)
-    return Counts.added(found)._replace(total=texts)
+    return Counts.added(found)

@@ -75,7 +75,7 @@ class Model:
         )
         self.since = int(time.time())
 
-    def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
+    def _run(self, inputs: list[Any], call: Any = None, **options: Any) -> Sequence[Any]:
         """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
         with limited(Limits(self.settings.max_windows, self.max_tokens)):
             return [function() for function in inputs] if call else self.service.compute(inputs, **options)
@@ -184,7 +184,7 @@ def build(settings: Settings, replicated: bool = False) -> FastAPI:
         for name, checkpoint in zip(names_of(settings.checkpoints), settings.checkpoints, strict=True)
     }
     for name in models:
-        counters.watch_queue(name, lambda name=name: models[name].batching.waiting)  # type: ignore[misc]
+        counters.queue.labels(name).set_function(lambda name=name: models[name].batching.waiting)  # type: ignore[misc]
     for name in settings.loading.keys() - OF_EVERY_MODEL - {"max_length"}:
         if not any(name in model.task.predictor_options for model in models.values()):
             tasks = ", ".join(dict.fromkeys(model.task.name for model in models.values()))
@@ -464,6 +464,8 @@ async def _computed(
     """The answer to a request, as soon as the model's thread has computed it; nothing more is computed for a client that has gone."""
     try:
         items, options = read()
+        if "call" in options:  # functions share no batch: they would be called again because another one failed
+            options["call"] = object()
         inputs = list(islice(items, settings.max_inputs + 1))  # there may be millions: contexts times emotions
         if len(inputs) > settings.max_inputs:
             raise ValueError(f"`inputs` may hold {settings.max_inputs} at most, got more: send several requests.")

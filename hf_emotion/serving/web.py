@@ -38,8 +38,6 @@ READ_ON, MOST_READ_ON = 5.0, 2**26  # seconds and bytes
 MOST_OF_A_PATH = 100  # characters in the log
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PAGE = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
-
-
 POLICY = policy(PAGE)
 
 
@@ -63,12 +61,9 @@ class Counters:
             "request_seconds", "Seconds to the answer", ["route", "status"], buckets=SECONDS, **where
         )
         self.queue = Gauge("queue_inputs", "Inputs that wait for the model", ["model"], **where)
+        powers = [2**n for n in range(11)]
         self.sizes = Histogram(
-            "batch_inputs",
-            "Inputs that the model read together",
-            ["model"],
-            buckets=[2**n for n in range(11)],
-            **where,
+            "batch_inputs", "Inputs that the model read together", ["model"], buckets=powers, **where
         )
         self.batch_seconds = Histogram("batch_seconds", "Seconds per batch", ["model"], buckets=SECONDS, **where)
         self.truncated = Counter("truncated_texts", "Texts that were cut", ["model"], **where)
@@ -83,9 +78,6 @@ class Counters:
                 return run(inputs, **options)
 
         return counted
-
-    def watch_queue(self, model: str, waiting: Callable[[], float]) -> None:
-        self.queue.labels(model).set_function(waiting)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -143,8 +135,8 @@ class Guard:
         refusal = None
         try:
             if not self._allowed(scope, headers):
-                refusal = problem(401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
-                refusal.headers["www-authenticate"] = "Bearer"
+                message = "the key is missing or wrong: send the header Authorization: Bearer KEY"
+                refusal = problem(401, message, headers={"WWW-Authenticate": "Bearer"})
             elif int(headers.get(b"content-length", b"0")) > most:
                 refusal = problem(413, too_large)
             elif headers.get(b"content-encoding", b"identity").lower() != b"identity":

@@ -74,6 +74,27 @@ def test_quality_by_hand():
     assert joy["recall_low"] < 0.2 and joy["precision_high"] > 0.97
 
 
+def test_drawn_rows_that_the_summary_leaves_out_stand_for_nothing():
+    """Joy in each of the 100 rows of shop a and in none of the 300 of shop b; 90 rows of a have no time. The model tells nothing."""
+    shop = ["a"] * 100 + ["b"] * 300
+    frame = pd.DataFrame({"shop": shop, "probability_joy": 0.5, "decision_joy": False})
+    frame["day"] = ["2026-11-02"] * 10 + ["soon"] * 90 + ["2026-11-02"] * 300
+    drawn = [*range(5), *range(10, 55), *range(100, 150)]
+    labelled = pd.DataFrame({"row": drawn, "weight": [2] * 50 + [6] * 50, "label:joy": [1] * 50 + [0] * 50})
+    found = summarize(frame, labelled=labelled, time="day", on_bad_rows="skip")
+    (joy,) = [one for one in found.checked["shares"] if not one["period"]]
+    assert joy["share"] == pytest.approx(10 / 310) and found.checked["left"] == 0
+
+
+def test_a_table_of_texts_in_another_encoding(world, tmp_path):
+    """What `sample` and `label` write is UTF-8 with a byte order mark."""
+    predicted, _, labelled = (table.assign(comment="Größe " + table.comment) for table in world)
+    predicted.to_csv(tmp_path / "in.csv", index=False, encoding="cp1252")
+    labelled[["row", *labelled.columns.drop("row")]].to_csv(tmp_path / "lab.csv", index=False, encoding="utf-8-sig")
+    found = summarize(tmp_path / "in.csv", labelled=tmp_path / "lab.csv", encoding="cp1252")
+    assert found.shares == summarize(predicted, labelled=labelled).shares
+
+
 def test_what_does_not_fit_is_refused(world):
     predicted, _, labelled = world
     for wrong, message in (

@@ -221,6 +221,10 @@ class TestShares:
         assert "mean value" in found.to_html() and "%" not in found.shown(one["low"])
         alone = summarize(frame.head(1)).shares[0]
         assert alone["low"] != alone["low"]  # one row says nothing of the deviation
+        for among in ({"by": ["alone"] + ["others"] * 199}, {"reference": frame.head(1)}):
+            found = summarize(frame, **among)
+            (one,) = found.differences or found.drift["shares"]
+            assert one["difference"] != 0 and one["p_holm"] == 1 and not found.clear and found.to_html()
 
     def test_scores_of_joined_files_are_read(self, counts):
         scores = ['{"joy": 0.9, "fear": 0.1}', '{"joy": 0.3, "fear": 0.2}']
@@ -305,6 +309,14 @@ class TestGroupsAndTime:
             labels = np.where(generator.random(2000) < odds / (1 + odds), "anger", "")
             alarms += bool(summarize(joined(labels), by=list(regions), time=list(days)).changes)
         assert alarms <= 2
+
+    def test_few_weeks_of_two_regions_know_their_scatter_badly(self):
+        """Student's t with 7 degrees of freedom, and not the normal distribution, which calls 150 of 500 a change."""
+        found, weeks = {"a": [80, 110, 95, 105, 150], "b": [90, 120, 100, 95, 115]}, range(5)
+        rows = [(name, week, i < own[week]) for name, own in found.items() for week in weeks for i in range(500)]
+        regions, week, anger = map(np.array, zip(*rows, strict=True))
+        days = (pd.Timestamp("2026-01-05") + pd.to_timedelta(week * 7, "D")).strftime("%Y-%m-%d")
+        assert not summarize(joined(np.where(anger, "anger", "")), by=list(regions), time=list(days)).changes
 
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
@@ -408,12 +420,43 @@ class TestDrift:
         printed = invoke("summarize", tmp_path / "now.csv", "--reference", tmp_path / "then.csv")
         assert "5.0%" in printed and "+15.0%" in printed and "stability" in printed
 
+    def test_means_of_few_texts(self):
+        """Welch's t: 4.303 standard errors of 0.1 with two degrees of freedom, and not 1.96."""
+        then = pd.DataFrame({"value_joy": [0.5] * 100, "truncated": False})
+        now = pd.DataFrame({"value_joy": 0.6 + 0.1 * np.sqrt(3) * np.array([-1, 0, 1]), "truncated": False})
+        (joy,) = summarize(now, reference=then).drift["shares"]
+        assert [joy["low"], joy["high"]] == pytest.approx([0.1 - 0.4303, 0.1 + 0.4303], abs=1e-4)
+        assert joy["p_value"] == pytest.approx(0.4226, abs=1e-4)
+
     def test_new_words(self):
         old = FRAME.assign(text="the train is late")
         new = FRAME.assign(text=["the strike begins"] * 30 + ["the train is late"] * 70)
         found = {word["word"]: word for word in summarize(new, reference=old).drift["words"]}
         assert set(found) == {"strike", "begins"}
         assert (found["strike"]["texts"], found["strike"]["before"]) == (30, 0)
+
+    def test_chance_makes_no_new_words(self):
+        """600 words drawn alike; and how far a stability index of so few texts goes by chance."""
+        generator, words, alarms, above = (
+            np.random.default_rng(0),
+            [f"w{'xyz'[i % 3]}{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(600)],
+            0,
+            [],
+        )
+        for _ in range(20):
+            now, then = (
+                wide(
+                    generator.random(150).tolist(),
+                    generator.random(150).tolist(),
+                    text=[" ".join(generator.choice(words, 20)) for _ in range(150)],
+                )
+                for _ in range(2)
+            )
+            found = summarize(now, reference=then)
+            alarms += bool(found.drift["words"])
+            above += [value > 0.23 for value in found.drift["stability"].values()]
+        assert alarms <= 2 and np.mean(above) < 0.1
+        assert any("5 % of the stability indices are above 0.23" in note for note in found.notes)
 
 
 UNREAD = r"100 of 100 times cannot be read, first in row 1: 'a'\. Write 2026-11-27 .*--time-format"
@@ -525,6 +568,24 @@ class TestPageAndCommand:
         done = CliRunner().invoke(app, [*arguments, "--overwrite"])
         assert done.exit_code == 2 and "in_page.html" in done.output
 
+    def test_the_address_of_a_table_may_hold_a_key(self, tmp_path):
+        import fsspec
+
+        address = "memory://in.csv?key=s3cret"
+        for table, code in ((FRAME, 0), (FRAME[["text"]], 1)):
+            with fsspec.open(address, "w") as file:
+                file.write(table.to_csv(index=False))
+            done = CliRunner().invoke(app, ["summarize", address, "-o", str(tmp_path / "out.html")])
+            assert done.exit_code == code and "s3cret" not in f"{done.output} {done.exception}"
+        assert "100 texts of in.csv." in Page((tmp_path / "out.html").read_text()).text
+        assert not [path for path in tmp_path.iterdir() if "s3cret" in path.read_text()]
+
+    def test_charts_need_matplotlib(self, tmp_path, monkeypatch):
+        """Which is told before anything is predicted."""
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        done = CliRunner().invoke(app, ["summarize", str(tmp_path / "no.csv"), "--charts", str(tmp_path / "charts")])
+        assert "hf-emotion[plots]" in str(done.exception)
+
     def test_a_group_with_a_carriage_return(self, tmp_path):
         """Unquoted it ends a line of the CSV."""
         FRAME.replace("a", "one\rtwo").to_csv(tmp_path / "in.csv", index=False, lineterminator="\r\n")
@@ -613,6 +674,17 @@ class TestEndings:
         assert "a third is one turn" not in " ".join(summarize(long).notes)
         page = found.to_html()
         assert "Dialogues that end worse than they began" in page and "33.3%" in page
+
+    def test_says_that_turns_are_alike(self):
+        alike = "Turns of a dialogue are alike"
+        assert alike in " ".join(summarize(self.frame()).notes)
+        assert alike not in " ".join(summarize(self.frame().drop_duplicates("dialogue")).notes)
+
+    def test_turns_without_a_dialogue_are_none(self):
+        loose = self.frame().query("dialogue == 'up'").assign(dialogue=None)
+        expected = summarize(self.frame()).endings
+        assert summarize(pd.concat([self.frame(), loose])).endings == expected
+        assert summarize(loose).endings is None
 
     def test_not_for_texts_or_labels_alone(self):
         assert summarize(FRAME).endings is None

@@ -23,9 +23,13 @@ from toolkit_helpers import write_csv, write_jsonl
 from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime.ready import for_prediction
+from hf_emotion.runtime.unread import Counts
+from hf_emotion.serving import ray_engine
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.serving.file_rows import Columns
 from hf_emotion.serving.ray_engine import predict_with_ray
 from hf_emotion.serving.settings import Settings
+from hf_emotion.tasks.predicted_columns import Added
 
 
 pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
@@ -46,6 +50,25 @@ def wait_until(true, seconds=60):
         assert time.monotonic() - begin < seconds
         time.sleep(0.1)
     return time.monotonic() - begin
+
+
+def test_turns_that_were_cut_are_counted_among_turns(tmp_path):
+    """Of rows that hold a dialogue each: one of three turns, and one of one turn."""
+    dialogues = [[{"speaker": "Ana", "utterance": "hm"}] * count for count in (3, 1)]
+    cut = {
+        "truncated": [[True] * 3, [False]],
+        "unknown": [[0.0] * 3, [0.0]],
+        "predicted_language": [[None] * 3, [None]],
+    }
+    answers = {"predicted_labels": [["joy"] * 3, ["joy"]], "predicted_scores": [[0.5] * 3, [0.5]], **cut}
+    added, counts = Added(nested=True), {"rows": 0, "skipped": 0}
+    block = pyarrow.table({"turns": dialogues}).append_column("n", [[1, 2]])
+    for name, kind in zip(added.schema.names, added.schema.types, strict=True):
+        block = block.append_column(name, pyarrow.array(answers[name], kind))
+    source = write_jsonl(tmp_path / "in.jsonl", [{"turns": turns} for turns in dialogues])
+    columns = Columns("utterance", nested=True)
+    found = ray_engine._write(iter([block]), source, tmp_path / "out.jsonl", counts, columns, added, False)
+    assert found == Counts(truncated=3, total=4) and counts == {"rows": 2, "skipped": 0}
 
 
 def test_a_folder_with_data_may_have_the_name_of_a_ready_model(tmp_path, monkeypatch):

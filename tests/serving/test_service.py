@@ -36,7 +36,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.key import read_key
 from hf_emotion.runtime import classifying, languages, remote
 from hf_emotion.runtime.remote import Client
-from hf_emotion.serving import web
+from hf_emotion.serving import fastest, web
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
@@ -158,6 +158,35 @@ class TestAnswers:
         assert ask(json={"turn": "not sad", "session": other["session"]}).status_code == 404
         replica = TestClient(build(Settings(checkpoints=[str(folders["dialogue"])]), replicated=True))
         assert replica.post("/v1/dialogue-emotion/turn", json={"turn": "not sad"}).status_code == 404
+
+    def test_a_turn_counts_once_whatever_fails_beside_it(self, folders):
+        """Both wait while the model is busy; one of them has no session."""
+        from fastapi.testclient import TestClient
+
+        app = build(Settings(checkpoints=[str(folders["dialogue"])]))
+        ask = partial(TestClient(app).post, "/v1/dialogue-emotion/turn")
+        (first,) = ask(json={"turn": "not sad"}).json()["results"]
+        batching, leave = app.state.models["dialogue"].batching, threading.Event()
+
+        def wait_until(waiting: int) -> None:
+            while batching.waiting != waiting:
+                time.sleep(0.01)
+
+        batching.submit([leave.wait], call=True)
+        wait_until(0)
+        with ThreadPoolExecutor() as pool:
+            right = pool.submit(ask, json={"turn": "so sad", "session": first["session"]})
+            wait_until(1)
+            wrong = pool.submit(ask, json={"turn": "so sad", "session": "of nobody"})
+            wait_until(2)
+            leave.set()
+        assert wrong.result().status_code == 404 and right.result().json()["results"][0]["number"] == 2
+
+    @pytest.mark.parametrize("name", ["targeted", "aspects", "terms", "text"])
+    def test_every_model_of_texts_is_timed_in_both_number_types(self, folders, monkeypatch, caplog, name):
+        monkeypatch.setattr(fastest, "SECONDS", 0.0)
+        fastest.fastest([str(folders[name])])
+        assert f"{name}: bfloat16 is " in caplog.text
 
     def test_replies(self, service, folders):
         generator = ReplyGenerator(folders["replies"])
@@ -856,6 +885,12 @@ class TestPredictUrl:
         with answering(b"{}") as elsewhere, answering(b"", location=elsewhere) as address:
             with pytest.raises(OSError, match=elsewhere):  # the key goes to no other host
                 Client(address, key="s3cret")
+
+    def test_no_message_tells_a_password(self):
+        for address in ("http://me:s3cret@127.0.0.1:9", "http://me:s3cret@127.0.0.1:9/?key=s3cret"):
+            with pytest.raises(OSError, match="no answer from http://127.0.0.1:9") as error:
+                Client(address)
+            assert "s3cret" not in str(error.value)
 
     def test_mistakes(self, service, folders, argv, monkeypatch):
         with running([folders["text"]], api_key="s3cret") as (address, _):

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow
@@ -56,6 +57,8 @@ class Recorder:
 
 class Timed(LabelPredictor):
     """A model of two labels that needs some milliseconds."""
+
+    model = SimpleNamespace(config=None)
 
     def __init__(self, milliseconds, score=0.5, units="texts"):
         self.milliseconds, self.score, self.units = milliseconds, score, units

@@ -144,7 +144,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("key", "value"),
         [  # The last three spoil what is measured or saved.
-            *((key, "1") for key in ("output_dir", "seed", "data_seed", "resume_from_checkpoint")),
+            *((key, "1") for key in ("output_dir", "seed", "data_seed", "hub_token", "resume_from_checkpoint")),
             *((key, True) for key in ("bf16_full_eval", "prediction_loss_only", "batch_eval_metrics")),
         ],
     )

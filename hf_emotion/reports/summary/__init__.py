@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ...io import paths
 from ...io.files import finite_or_none
 from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
-from .drift import drift
+from .drift import drift, drift_notes
 from .endings import endings
 from .labelled import Checked, Quality, check, checked_notes, read_labelled
 from .reading import PERIODS, Rows, name_of, only_language, read_rows, roll_up
@@ -269,6 +270,10 @@ def summarize(
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
     found.endings = found_endings
     counting.notes += found_endings["notes"] if found_endings else []
+    if "dialogue" in rows.table and rows.table["dialogue"][rows.about.index].dropna().duplicated().any():
+        counting.notes.append(
+            "Each turn counts by itself. Turns of a dialogue are alike: of few dialogues, intervals and tests claim too much."
+        )
     if left[0]:
         counting.notes.append(
             f"texts left out: {left[0]:,} of {left[0] + len(rows.about):,}, because they are probably not in the language asked for ({language})."
@@ -282,10 +287,12 @@ def summarize(
         found.checked = check(rows, own, counting)
         found.notes += checked_notes(found.checked, shares)
     found.typical = _typical(rows, differences, counting.groups, labels, texts)
-    found.drift = None if past is None else drift(rows, past, labels)
+    if past is not None:
+        found.drift = drift(rows, past, labels)
+        found.notes += drift_notes(rows, past)
     if labels_asked:
         found.sharpest = _sharpest(rows, labels, texts)
-    found.title, found.source = title, Path(data).name if isinstance(data, str | Path) else None
+    found.title, found.source = title, paths.name_of(data) if isinstance(data, str | Path) else None
     found.model = model if isinstance(model, str) else None
     if time:
         found.changes, found.changes_tested = find_changes(counting)

@@ -36,11 +36,11 @@ class Change(TypedDict):
 def find_changes(counting: "Counting") -> tuple[list[Change], str]:
     """
     Whether a period of a group, or all from one on, has another share of a label than all periods before; the most significant ones of each
-    group and label where p is below 0.05, the surest first; and what was tested. A z-test (t-test if there is one group) with the variance of
-    drawing rows times the scatter between periods (Pearson's χ² / df, at least 1: that of the group or, if it is larger, of all groups), and for
-    labels Fisher's exact test: the larger p counts, times the number of looks (Bonferroni).
+    group and label where p is below 0.05, the surest first; and what was tested. A t-test with the variance of drawing rows times the scatter
+    between periods (Pearson's χ² / df, at least 1: that of the group or, if it is larger, of all groups, whose df the test has), and for labels
+    Fisher's exact test: the larger p counts, times the number of looks (Bonferroni).
     """
-    from scipy.stats import norm, t
+    from scipy.stats import t
 
     periods = sorted(set(counting.cells.get_level_values("period")))
     if len(periods) < FEWEST_PERIODS:
@@ -56,10 +56,9 @@ def find_changes(counting: "Counting") -> tuple[list[Change], str]:
         z2, ok = _z_squared(n, total, square, first, last, counting.values)
         looks += int(ok.sum()) * total.shape[1]
         best[group], largest[group] = z2.argmax(axis=0), z2.max(axis=0)
-    own, pooled = _scatter(rows, sums, squares, first[best], last[best], counting.values)
+    own, pooled, df = _scatter(rows, sums, squares, first[best], last[best], counting.values)
     scatter = np.maximum(np.maximum(own, pooled), 1)  # in few periods by chance below 1
-    of_z = t(count - 3) if len(rows) == 1 else norm  # few periods alone know the scatter badly
-    p_values = 2 * of_z.sf(np.sqrt(largest / scatter)) * looks
+    p_values = 2 * t.sf(np.sqrt(largest / scatter), df) * looks  # few periods know the scatter badly
     for group, column in np.argwhere(p_values < 0.05):
         start, end = first[best[group, column]], last[best[group, column]]
         p = float(p_values[group, column])
@@ -69,7 +68,7 @@ def find_changes(counting: "Counting") -> tuple[list[Change], str]:
             found.append(_change(counting, counting.groups[group], int(column), periods, int(start), int(end), p))
     name = "mean" if counting.values else "share"
     return sorted(found, key=lambda one: one["p_value"]), (
-        f"whether the {name} in each period, or in all periods from it on, is that of all periods before: z-test that allows for the scatter between "
+        f"whether the {name} in each period, or in all periods from it on, is that of all periods before: t-test that allows for the scatter between "
         f"periods{'' if counting.values else ' and Fisher’s exact test'}, with Bonferroni's correction (looks: {looks:,})."
     )
 
@@ -111,10 +110,10 @@ def _z_squared(
 
 def _scatter(
     rows: np.ndarray, sums: np.ndarray, squares: np.ndarray, first: np.ndarray, last: np.ndarray, values: bool
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     χ² / df of the periods around the share before, in and after the run (G, C); the same together with that of the other groups around their
-    shares, which no choice of a run made small.
+    shares, which no choice of a run made small; and its df.
     """
     place = np.arange(rows.shape[1])[None, :, None]
     n = rows[:, :, None]
@@ -135,7 +134,8 @@ def _scatter(
     after = place > last[:, None]
     (chi2, df), (free, free_df) = chi2_df([before, ~before & ~after, after]), chi2_df([np.ones_like(before)])
     together, together_df = (own + of.sum(axis=0) - of for own, of in ((chi2, free), (df, free_df)))
-    return chi2 / np.maximum(df, 1), together / np.maximum(together_df, 1)
+    together_df = np.maximum(together_df, 1)
+    return chi2 / np.maximum(df, 1), together / together_df, together_df
 
 
 def _fisher(n: np.ndarray, chosen: np.ndarray, start: int, end: int) -> float:

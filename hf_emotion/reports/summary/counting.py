@@ -248,7 +248,7 @@ class Counting:
                 drawn = np.subtract(
                     *(estimates(side, self.errors, self.methods[-1], next(self.streams)) for side in sides)
                 )
-                size_of, errors = drawn[0], drawn[1:].std(axis=0)
+                size_of, errors = drawn[0], np.nan_to_num(drawn[1:].std(axis=0), nan=np.inf)  # inf: nothing is known
                 low, high = interval(drawn)
             for label, column in zip(self.wanted, self.columns, strict=True):
                 size = size_of[column]

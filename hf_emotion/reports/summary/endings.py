@@ -31,6 +31,7 @@ def endings(rows: Rows) -> dict[str, Any] | None:
         return None
     turns = rows.table.reindex(columns=["dialogue", "speaker"]).loc[rows.about.index].fillna("").astype(str)
     turns["negative"] = rows.scores[negative].sum(axis=1).clip(upper=1)
+    turns = turns[turns["dialogue"] != ""]  # rows that name none are no dialogue together
     changes = {ALL: _changes(turns)}
     if changes[ALL].empty:
         return None

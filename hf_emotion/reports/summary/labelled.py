@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the predictions that people have labelled (`hf-emotion sample`): reads them, and measures the model on them."""
 
+import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
@@ -90,6 +92,10 @@ def read_labelled(
     """
     import pandas
 
+    if isinstance(source, str | Path) and Path(source).is_file():
+        with Path(source).open("rb") as file:
+            if file.read(3) == codecs.BOM_UTF8:
+                encoding = None  # as `sample` and `label` write it, whatever the encoding of the texts
     table = read_table(source, "", [columns.NUMBER], encoding, separator)
     where = "the labelled table" if isinstance(source, pandas.DataFrame) else shown(source)
     if rows.values:
@@ -125,18 +131,19 @@ def read_labelled(
                 f"{error} Predictions know a label that they never give only with `predict --columns wide`."
             )
         raise error from None
-    kept = has & table.index.isin(rows.about.index)
-    if not kept.any():
+    drawn = table.index.isin(rows.about.index)  # the summary leaves out others: in another language, without a time
+    weights, gold, has = weights[drawn], gold[drawn], has[drawn]
+    if not has.any():
         raise ValueError(f"{where}: no row is labelled: fill in {form.names[0]!r}.")
     strata = _strata(weights, rows)
-    sums = [weights[chosen].groupby(strata[chosen]).sum() for chosen in (kept | True, kept)]
+    sums = [own.groupby(strata[own.index]).sum() for own in (weights, weights[has])]
     if lost := int((~sums[0].index.isin(sums[1].index)).sum()):
         notes.append(
             f"{lost} of {len(sums[0])} groups from which rows were drawn have no labelled row: nothing is known of them."
         )
     # what nobody could label counts as the other rows of its group
-    weights, strata = weights[kept] * strata[kept].map(sums[0] / sums[1]), strata[kept]
-    return Labelled(weights.index, gold[kept], weights.to_numpy(), strata.to_numpy(), int((~kept).sum()), notes)
+    weights, strata = weights[has] * strata[has].map(sums[0] / sums[1]), strata[has]
+    return Labelled(weights.index, gold[has], weights.to_numpy(), strata.to_numpy(), int((~has).sum()), notes)
 
 
 def _numbers(cells: "pandas.Series", where: str) -> "pandas.Series":

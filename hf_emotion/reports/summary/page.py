@@ -63,7 +63,6 @@ def write_charts(summary: "Summary", folder: Path, kind: str) -> list[Path]:
     """Write the page's charts, PNG or SVG, into a folder, and give their paths."""
     import matplotlib
 
-    require("matplotlib", "the charts of a summary", "plots")
     groups = list(dict.fromkeys(one["group"] for one in summary.shares))
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
