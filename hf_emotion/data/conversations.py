@@ -97,7 +97,7 @@ def read_conversations(
         conversations: dict[str, list[Spoken]] = {}
         if kind in ENDINGS:
             try:
-                with reading(where), open_file(path, "r", encoding=encoding or ENCODING) as file:
+                with reading(path, encoding), open_file(path, "r", encoding=encoding or ENCODING) as file:
                     content, stem = file.read(), PurePosixPath(name_of(path)).stem
                 if kind == ".json":
                     conversations = _chats(where, content, stem)

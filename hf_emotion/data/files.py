@@ -7,13 +7,14 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from ..io.extras import require
 from ..io.paths import as_path, check_file, check_unpacked, ending, open_file, shown
+from ..runtime.plain import text_processing
 from .rows import BadRow, Row, Rows, parse_json
 
 
@@ -41,7 +42,7 @@ def format_of(path: str | Path) -> str:
 def columns_of(path: str | Path, separator: str | None = None, encoding: str | None = None) -> list[str]:
     """The columns that a CSV, TSV, Parquet or Excel file declares; empty for JSONL, which declares none."""
     kind, name = FORMATS.get(ending(path)), shown(path)
-    with reading(name):
+    with reading(path, encoding):
         if kind == "csv":
             with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
                 _, header = next(_csv_lines(file, name, separator or default_separator(path)), (1, []))
@@ -57,8 +58,8 @@ def columns_of(path: str | Path, separator: str | None = None, encoding: str | N
 
 
 @contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Turn what the readers of the formats raise into an error that names the file."""
+def reading(path: str | Path, encoding: str | None = None) -> Iterator[None]:
+    """Turn what the readers of the formats raise into an error that names the file, and the line that is not in its encoding."""
     import pyarrow
 
     try:
@@ -66,11 +67,28 @@ def reading(path: str) -> Iterator[None]:
     except (UnicodeDecodeError, zlib.error, EOFError, pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the file system
             raise
+        if isinstance(error, UnicodeDecodeError) and FORMATS.get(ending(path)) not in ("parquet", "xlsx"):
+            raise ValueError(_undecoded(path, encoding or ENCODING)) from error
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"{path} cannot be read ({reason}): is it whole, in the format of its ending, and its text in UTF-8 (else name its `encoding`, "
-            f"--encoding cp1252)?"
+            f"{shown(path)} cannot be read ({reason}): is it whole, and in the format of its ending?"
         ) from error
+
+
+def _undecoded(path: str | Path, encoding: str) -> str:
+    """What to say of a text file that is not in its encoding."""
+    place, likely = shown(path), "cp1252"
+    with suppress(UnicodeDecodeError), open_file(path, "r", encoding=encoding, errors="surrogateescape") as file:
+        for number, line in enumerate(file, 1):
+            if not text_processing.is_unicode(line):
+                place += f", line {number}"
+                likely = "utf-16" if line.startswith(("\udcff\udcfe", "\udcfe\udcff")) else likely  # byte order marks
+                break
+    name = "UTF-8" if encoding == ENCODING else encoding
+    return (
+        f"{place} is not {name} text: save the file in UTF-8, or name its `encoding` (--encoding {likely}) where the command takes one. A "
+        "file that is no text needs the ending of its format."
+    )
 
 
 def default_separator(path: str | Path) -> str:
@@ -99,7 +117,7 @@ def find_separator(
     check_file(path)
     headers = {}
     for separator in dict.fromkeys((default_separator(path), *SEPARATORS)):
-        with reading(shown(path)), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
+        with reading(path, encoding), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
             _, headers[separator] = next(_csv_lines(file, shown(path), separator, strict=False), (1, []))
     fitting = [separator for separator, header in headers.items() if needed and set(needed) <= set(header)]
     if any(headers[separator] != headers[fitting[0]] for separator in fitting):
@@ -162,7 +180,7 @@ def all_rows(
     """
     path = as_path(path)
     check_file(path)
-    with reading(shown(path)):
+    with reading(path, encoding):
         yield from _read_rows(
             path, shown(path), half_characters, separator or default_separator(path), encoding or ENCODING
         )

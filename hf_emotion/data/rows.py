@@ -83,7 +83,8 @@ def decode(content: bytes, source: Path | str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{source} is not UTF-8 text ({error}): save it in UTF-8.") from error
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{source}, line {line} is not UTF-8 text: save the file in UTF-8.") from error
 
 
 def parse_json(text: str, half_characters: bool = False) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict
 
 import torch
 
+from ..data.rows import decode
 from ..io.extras import require
 from ..io.files import creating, refuse_taken, write_json
 from ..runs.evaluate import evaluate
@@ -167,7 +168,7 @@ def write_settings(model: Any, folder: Path) -> None:
 
 def read_texts(path: Path, checkpoint: str | Path) -> list:
     """The texts of a file, one per line. For dialogues a line is a turn, "SPEAKER: UTTERANCE", and an empty line ends a dialogue."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
+    lines = [line.strip() for line in decode(path.read_bytes(), path).split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one per line.")
     return task_of(read_config(with_weights(checkpoint))).exporter().of_lines(lines)

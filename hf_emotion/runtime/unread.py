@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
-from typing import Any, NamedTuple, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
@@ -38,17 +38,26 @@ class Counts(NamedTuple):
         return cls(*map(sum, zip(cls(), *parts, strict=True)))
 
 
+class Doc(str):
+    """What a field of a result means: `Annotated[type, Doc("...")]`. Types inherit it, and the schemas of pydantic hold it."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return handler(core_schema) | {"description": str(self)}
+
+
 class Readable(TypedDict):
     """How much of a text the model could read."""
 
-    truncated: bool
-    """Whether the text was cut: the model has not read all of it."""
-    unknown: float
-    """Share of the text that the tokenizer does not know, in [0, 1]."""
-    language: str | None
-    """ISO 639-1 code of the language that the text is probably in, if the model does not read it."""
-    unlike: NotRequired[bool]
-    """Whether the text is unlike those that the model was trained on; only of models that can tell."""
+    truncated: Annotated[bool, Doc("Whether the text was cut: the model has not read all of it.")]
+    unknown: Annotated[float, Doc("Share of the text that the tokenizer does not know, in [0, 1].")]
+    language: Annotated[
+        str | None, Doc("ISO 639-1 code of the language that the text is probably in, if the model does not read it.")
+    ]
+    unlike: NotRequired[
+        Annotated[
+            bool, Doc("Whether the text is unlike those that the model was trained on; only of models that can tell.")
+        ]
+    ]
 
 
 class Unread(NamedTuple):

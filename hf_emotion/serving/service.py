@@ -34,7 +34,7 @@ from ..io.version import __version__
 from ..runtime.languages import identifier, languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
-from ..tasks.results import Label
+from ..tasks.results import Doc, Label
 from ..tasks.service import Name, NoSession, Scoring, Service, Text, Texts, check_texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
@@ -148,7 +148,9 @@ class TextEmbeddingsRequest(BaseModel):
     truncate: bool | None = Field(None, description="Cut long texts. Default: they are read whole, in windows.")
     # "right" is understood too; in the schema one spelling, because generated clients make a name of each
     truncation_direction: Annotated[
-        Literal["Right"], BeforeValidator(lambda side: "Right" if side == "right" else side)
+        Literal["Right"],
+        BeforeValidator(lambda side: "Right" if side == "right" else side),
+        Doc("Which end of a long text is cut."),
     ] = "Right"
 
 
@@ -157,8 +159,10 @@ class InferenceParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    top_k: Annotated[int, Field(ge=1)] | None = None
-    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
+    top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="The k most probable labels. Default: all.")
+    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = Field(
+        None, description="What makes scores of logits. Default: what fits the model."
+    )
 
 
 class InferenceRequest(BaseModel):
@@ -166,8 +170,8 @@ class InferenceRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    inputs: Texts
-    parameters: InferenceParameters = InferenceParameters()
+    inputs: Annotated[Texts, Doc("A text, or a list of texts.")]
+    parameters: Annotated[InferenceParameters, Doc("What the answer holds.")] = InferenceParameters()
 
 
 Scores = list[Label]
@@ -247,8 +251,8 @@ def _describe_key(app: FastAPI) -> None:
 class Problem(BaseModel):
     """An error: what is wrong, where, and what to do."""
 
-    error: str
-    detail: list[dict[str, Any]] = []
+    error: Annotated[str, Doc("What is wrong, and what to do.")]
+    detail: Annotated[list[dict[str, Any]], Doc("The place of each wrong field, and what is wrong with it.")] = []
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -413,9 +417,8 @@ def _routes_of_tasks(
             answer = create_model(
                 first.result.__name__.replace("Result", "Response"),
                 __doc__="The model that answered, and a result for each input.",
-                __config__=ConfigDict(use_attribute_docstrings=True),  # of the results, too
-                model=(str, ...),
-                results=(list[first.result], ...),  # type: ignore[name-defined]
+                model=(Annotated[str, Doc("The model's name.")], ...),
+                results=(Annotated[list[first.result], Doc("In the order of the inputs.")], ...),  # type: ignore[name-defined]
             )
             summary = (first.request.__doc__ or "").strip()
             missing = {} if path == route else {404: {"model": Problem, "description": "No such session"}}

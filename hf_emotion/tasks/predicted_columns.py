@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import numpy as np
 
@@ -82,7 +82,8 @@ class Added:
         import pyarrow
 
         kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-        unread = [kinds.get(Readable.__annotations__[name], pyarrow.string()) for name in COLUMNS]
+        read = get_type_hints(Readable)
+        unread = [kinds.get(read[name], pyarrow.string()) for name in COLUMNS]
         if self.nested:
             unread = [pyarrow.list_(kind) for kind in unread]
         found = pyarrow.list_(pyarrow.string()), *[pyarrow.list_(pyarrow.int64())] * 2

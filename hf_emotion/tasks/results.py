@@ -5,12 +5,12 @@ show it, and the service takes its schema from it. They are dictionaries, so tha
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from ..runtime.unread import Readable as Readable
+from ..runtime.unread import Doc, Readable
 
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Label(TypedDict):
-    """A label and its probability in [0, 1], or its value in the range of a regression."""
+    """A label and its score."""
 
-    label: str
-    score: float
+    label: Annotated[str, Doc("The label.")]
+    score: Annotated[float, Doc("Its probability in [0, 1], or its value in the range of a regression.")]
 
 
 class Scored(NamedTuple):
@@ -101,3 +101,6 @@ class Results(list[Answer]):
             rows.append(own | more)
             numbers.append(number)
         return pandas.DataFrame(rows, index=numbers if self.index is None else self.index[numbers])
+
+
+__all__ = ["Doc", "Label", "Readable", "Results", "Scored"]

@@ -287,8 +287,12 @@ class TestOthersRoutes:
                 assert {"400", "408", "413", "415"} <= route["responses"].keys() and "security" not in route
                 body = route["requestBody"]["content"]["application/json"]
                 assert send(service, f"/v1/{task.name}", body["examples"]["example"]["value"])[0] == 200
-        for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(document)):
-            assert name in document["components"]["schemas"]
+        schemas = document["components"]["schemas"]
+        assert set(re.findall(r"#/components/schemas/(\w+)", json.dumps(document))) <= schemas.keys()
+        own = [name for name in schemas if "ValidationError" not in name]  # fastapi's
+        fields = {f"{name}.{field}": one for name in own for field, one in schemas[name].get("properties", {}).items()}
+        assert "TurnResult.truncated" in fields
+        assert [name for name, field in fields.items() if "description" not in field] == []
 
 
 FORM = "application/x-www-form-urlencoded"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...data.files import ENCODING, all_rows, columns_of, find_separator, format_of
+from ...data.files import ENCODING, all_rows, columns_of, find_separator, format_of, reading
 from ...io.paths import as_path, check_file, open_file, shown
 from ...runtime.batching import as_texts
 from ...runtime.languages import languages_in
@@ -212,12 +212,10 @@ def read_table(
     between = _separator(path, prefix, names, encoding, separator)
     strings = dict.fromkeys([*names, *TEXTS, prefix + written.LABELS, prefix + written.TERMS], str)
     try:  # Only an empty cell is missing: "None" is a label.
-        with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
+        with reading(path, encoding), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
             return pandas.read_csv(file, sep=between, keep_default_na=False, na_values=[""], dtype=strings)
-    except (pandas.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{shown(path)} cannot be read: {' '.join(str(error).split())}. Is its text in UTF-8 (else --encoding cp1252)?"
-        ) from error
+    except pandas.errors.ParserError as error:
+        raise ValueError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}.") from error
 
 
 def _column(frame: "pandas.DataFrame", asked: str | Sequence[Any]) -> "pandas.Series":

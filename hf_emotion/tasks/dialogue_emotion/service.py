@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...runtime.plain import text_processing
+from ..results import Doc
 from ..service import Name, NoSession, Request, Service, Text, check_readable, cut, without_scores
 from .predictor import DialoguePredictor
 from .results import DialogueResult, NextTurnResult, TurnResult
@@ -36,8 +37,8 @@ class Turn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    speaker: Speaker | None = None
-    utterance: Text
+    speaker: Annotated[Speaker | None, Doc("Who says it.")] = None
+    utterance: Annotated[Text, Doc("What is said.")]
 
 
 def _turn(turn: Any) -> Any:
@@ -63,7 +64,7 @@ class TurnRequest(Request):
     """The next turn of a conversation."""
 
     session: Name | None = Field(None, description="As in the last answer. Default: a new conversation.")
-    turn: Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]
+    turn: Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str), Doc("It, or just its utterance.")]
     all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
 
 
