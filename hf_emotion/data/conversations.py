@@ -229,9 +229,12 @@ def _chats(path: str, content: str, stem: str) -> dict[str, list[Spoken]]:
     found = {}
     for number, chat in enumerate([value] if one else value, 1):
         messages = chat.get("messages") if isinstance(chat, dict) else chat
-        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        known = isinstance(messages, list) and all(isinstance(message, dict) for message in messages)
+        if not known or (messages and not any("content" in message for message in messages)):
             expected = '[{"role": "user", "content": "Hi"}, ...], or an object with such a list as "messages"'
-            raise ValueError(f"{path}: conversation {number} has no messages: expected {expected}.")
+            raise ValueError(
+                f"{path}: conversation {number} has no messages: expected {expected}. Write a table of texts as .jsonl."
+            )
         turns = [_of_message(path, message) for message in messages if str(message.get("role")) not in NO_PERSONS]
         found[stem if one else f"{stem}-{number}"] = turns
     return found

@@ -208,8 +208,7 @@ def _read_rows(
             _, header = next(lines, (1, []))
             columns = _named_columns(header, path)
             for number, values in lines:
-                if values:
-                    yield number, _csv_row(columns, len(header), values)
+                yield number, _csv_row(columns, len(header), values)
     elif kind == "jsonl":
         with open_file(source, "r", encoding=encoding, newline="\n") as file:
             for number, line in enumerate(file, 1):
@@ -262,7 +261,8 @@ def _csv_lines(file: IO, path: str, separator: str, strict: bool = True) -> Iter
                 csv.field_size_limit(usual)
         if values is None:
             return
-        yield reader.line_num, values
+        if values:  # no empty line, also before the header
+            yield reader.line_num, values
 
 
 def _as_texts(cells: Sequence[Any]) -> list[str]:

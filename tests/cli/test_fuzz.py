@@ -82,6 +82,12 @@ def test_files_that_cannot_be_read(tmp_path):
             assert type(caught.value) is ValueError
 
 
+def test_empty_lines_before_the_header(tmp_path):
+    (tmp_path / "x.csv").write_text("\n\ntext,n\n\nsun,1\n")
+    assert list(read_rows(tmp_path / "x.csv", ["text"])) == [(5, {"text": "sun", "n": "1"})]
+    assert columns_of(tmp_path / "x.csv") == ["text", "n"]
+
+
 def test_a_megabyte_in_a_cell(tmp_path):
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": "😀" * 2**20}))
     (tmp_path / "x.csv").write_text("text,n\n" + "😀" * 2**20 + ",1\n")

@@ -139,6 +139,19 @@ class TestShares:
         with pytest.raises(ValueError, match="'joy' is not a number in row 2: 'x'"):
             summarize(FRAME.astype({"probability_joy": object}).assign(probability_joy=["0.5", "x"] * 50))
 
+    def test_a_table_whose_columns_would_shift(self, tmp_path):
+        path = tmp_path / "in.csv"
+        header = "text,predicted_labels,predicted_scores,truncated\n"
+        for rows, message in (
+            ("good, fine,joy,0.9,False\n", "in.csv cannot be read .*more values.*: .*quote values"),
+            (f"fine,joy,0.9,False\n{header}fine,joy,0.9,False\n", "in.csv: row 2 is the header once more"),
+        ):
+            path.write_text(header + rows)
+            with pytest.raises(ValueError, match=message):
+                summarize(path)
+        path.write_text(f"{header}fine,joy,0.9,False,\n")  # as a program ends its lines with a comma
+        assert [one["label"] for one in summarize(path).largest] == ["joy"]
+
     def test_terms_are_counted_with_their_sentiment(self):
         frame = joined(["positive", "negative", "positive", ""], predicted_terms=["Pizza", "pizza", "staff", ""])
         found = summarize(frame.assign(source_row=[1, 2, 2, 3], predicted_scores=[0.6, 0.7, 0.9, None]))

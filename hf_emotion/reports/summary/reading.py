@@ -3,6 +3,7 @@
 
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -212,10 +213,27 @@ def read_table(
     between = _separator(path, prefix, names, encoding, separator)
     strings = dict.fromkeys([*names, *TEXTS, prefix + written.LABELS, prefix + written.TERMS], str)
     try:  # Only an empty cell is missing: "None" is a label.
-        with reading(path, encoding), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
-            return pandas.read_csv(file, sep=between, keep_default_na=False, na_values=[""], dtype=strings)
-    except pandas.errors.ParserError as error:
-        raise ValueError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}.") from error
+        with (
+            reading(path, encoding),
+            open_file(path, "r", encoding=encoding or ENCODING, newline="") as file,
+            warnings.catch_warnings(),
+        ):
+            # With more values in each row than in the header pandas would shift the columns, or drop the last.
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            kept = {"keep_default_na": False, "na_values": [""], "dtype": strings, "index_col": False}
+            frame = pandas.read_csv(file, sep=between, **kept)
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning) as error:
+        reason = str(error) if isinstance(error, ValueError) else "the rows have more values than the header"
+        raise ValueError(
+            f"{shown(path)} cannot be read ({' '.join(reason.split())}): close each quote, and quote values that contain the separator."
+        ) from error
+    columns = list(frame)
+    for number in np.flatnonzero(frame[columns[0]].astype(str) == columns[0]) if len(columns) > 1 else ():
+        if list(map(str, frame.iloc[number])) == columns:
+            raise ValueError(
+                f"{shown(path)}: row {number + 1} is the header once more: leave it out when files are joined."
+            )
+    return frame
 
 
 def _column(frame: "pandas.DataFrame", asked: str | Sequence[Any]) -> "pandas.Series":

@@ -165,6 +165,7 @@ class TestForms:
             ("a.txt", "Sunday 5 May - Ana, hi\n", "begins neither with a date.*one per line.*< .*a.txt"),
             ("a.txt", ANDROID.split("\n")[0], "nobody says anything in .*a.txt"),
             ("a.json", '{"a": 1}', "has no messages: expected"),
+            ("a.json", '[{"text": "Hi"}]', "has no messages: .* a table of texts as .jsonl"),
             ("a.json", '{"a":', "no valid JSON"),
             ("a.json", '[{"role": "user", "content": 3}]', "the content of a message must be text"),
             ("a.csv", "dialogue,text\n1,Hi\n", "need the columns 'dialogue' and 'utterance'"),
