@@ -159,9 +159,11 @@ class InferenceParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="The k most probable labels. Default: all.")
+    top_k: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="The k most probable labels. Default: all."
+    )
     function_to_apply: Literal["sigmoid", "softmax", "none"] | None = Field(
-        None, description="What makes scores of logits. Default: what fits the model."
+        default=None, description="What makes scores of logits. Default: what fits the model."
     )
 
 
@@ -414,12 +416,12 @@ def _routes_of_tasks(
             first = service_of(model)
             if first is None or (replicated and path != route):  # the next turn may reach another replica
                 continue
-            answer = create_model(
-                first.result.__name__.replace("Result", "Response"),
-                __doc__="The model that answered, and a result for each input.",
-                model=(Annotated[str, Doc("The model's name.")], ...),
-                results=(Annotated[list[first.result], Doc("In the order of the inputs.")], ...),  # type: ignore[name-defined]
-            )
+            fields: dict[str, Any] = {
+                "model": (Annotated[str, Doc("The model's name.")], ...),
+                "results": (Annotated[list[first.result], Doc("In the order of the inputs.")], ...),  # type: ignore[name-defined]
+            }
+            name = first.result.__name__.replace("Result", "Response")
+            answer = create_model(name, __doc__="The model that answered, and a result for each input.", **fields)
             summary = (first.request.__doc__ or "").strip()
             missing = {} if path == route else {404: {"model": Problem, "description": "No such session"}}
             described: dict[str, Any] = {"response_model": answer, "responses": PROBLEMS | missing}
