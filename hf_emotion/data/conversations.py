@@ -228,8 +228,9 @@ def _chats(path: str, content: str, stem: str) -> dict[str, list[Spoken]]:
     one = not isinstance(value, list) or any(isinstance(part, dict) and "messages" not in part for part in value)
     found = {}
     for number, chat in enumerate([value] if one else value, 1):
-        messages = chat.get("messages") if isinstance(chat, dict) else chat
-        known = isinstance(messages, list) and all(isinstance(message, dict) for message in messages)
+        given = chat.get("messages") if isinstance(chat, dict) else chat
+        messages = given if isinstance(given, list) else [None]
+        known = all(isinstance(message, dict) for message in messages)
         if not known or (messages and not any("content" in message for message in messages)):
             expected = '[{"role": "user", "content": "Hi"}, ...], or an object with such a list as "messages"'
             raise ValueError(

@@ -24,16 +24,19 @@ from served import TEXT
 from toolkit_helpers import ROOT, files_in, invoke, torch_threads
 
 from hf_emotion import Predictor
+from hf_emotion.data.rows import packaged_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing import browser as browser_module
 from hf_emotion.publishing.browser import FACTS, RUNTIMES, export_web
 from hf_emotion.runtime.compact import Storage, compact_graph
+from hf_emotion.runtime.languages import foreign_languages
 from hf_emotion.tasks import exporting
 from hf_emotion.tasks.corpus import mark
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
 
+MODULES = Path(os.environ.get("HF_EMOTION_NODE_MODULES", ROOT / "node_modules"))
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 LONG = "I am so happy today , not sad ! rain . " * 40
 ODD = (
@@ -106,16 +109,15 @@ def traced_once(tmp_path_factory):
 def page(folders, tmp_path_factory):
     """page("text"): the written folder, with the npm packages in it."""
     written = {}
-    modules = Path(os.environ.get("HF_EMOTION_NODE_MODULES", ROOT / "node_modules"))
 
     def write(name: str) -> Path:
-        if not (modules / "onnxruntime-web").is_dir():
+        if not (MODULES / "onnxruntime-web").is_dir():
             install = "npm install onnxruntime-web@1.30.0 @huggingface/tokenizers@0.2.0"
             pytest.skip(f"no npm packages: `{install}`, and name node_modules with HF_EMOTION_NODE_MODULES")
         if name not in written:
             written[name] = tmp_path_factory.mktemp("page") / name
             with torch_threads(1):
-                export_web(folders[name], written[name], modules, texts=[TEXT])
+                export_web(folders[name], written[name], MODULES, texts=[TEXT])
         return written[name]
 
     return write
@@ -328,18 +330,26 @@ def test_a_column_of_texts(page, serve, visit, tmp_path, escaped):
 
 
 def test_the_page_says_what_the_model_cannot_read(page, serve, visit, folders, tmp_path):
-    folder = shutil.copytree(page("text"), tmp_path / "page")
-    facts = json.loads((folder / FACTS).read_text())
-    (folder / FACTS).write_text(json.dumps(facts | {"languages": ["en"]}))
-    tab = ready(visit, serve(folder)).tab
+    page("text")  # skips without the npm packages
+    model = shutil.copytree(folders["text"], tmp_path / "text")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"languages": ["en"]}))
+    with torch_threads(1):
+        export_web(model, tmp_path / "page", MODULES, texts=[TEXT])
+    tab = ready(visit, serve(tmp_path / "page")).tab
     texts = [
         "Ich bin stinksauer, niemand geht ans Telefon.",
         "今日はとても悲しい一日だった。",
         "it was not a good day for them",
         "I am happy, I am on call on Monday",
+        "xkcd qwfp zxcv brst ghjk lmnp",
     ]
     found = tab.evaluate("(texts) => model.unread(texts)", texts)
-    assert [one["language"] for one in found] == ["de", "ja", None, None]
+    assert [one["language"] for one in found] == ["de", "ja", None, None, None]
+    # As Python: a list of frequent words agreed on 0.85.
+    rows = [row["text"] for part in ("languages", "plain_sentences") for _, row in packaged_rows(part, "test")]
+    own = [one["language"] for one in tab.evaluate("(texts) => model.unread(texts)", rows)]
+    assert np.mean(np.array(own, object) == foreign_languages(rows, ["en"])) > 0.92
     expected = Predictor(folders["text"]).encode(texts).unread.unknown.tolist()
     assert [one["unknown"] for one in found] == pytest.approx(expected, abs=1e-4)
     tab.locator("#text").fill(texts[0])

@@ -138,7 +138,7 @@ async function forget(base, wanted) {
 
 /** What the worker runs; it may use nothing from outside. */
 function work() {
-  let facts, tokenizer, session, ort, bert = false;
+  let facts, tokenizer, identifier, session, ort, bert = false;
   const cancelled = new Set();
   const breathe = () => new Promise((resolve) => setTimeout(resolve)); // lets messages in
 
@@ -155,7 +155,9 @@ function work() {
     const module = (bytes) => import(URL.createObjectURL(new Blob([bytes], { type: "text/javascript" })));
     facts = given;
     const { Tokenizer } = await module(files.tokenizers);
-    const json = JSON.parse(new TextDecoder().decode(files.tokenizer));
+    const parsed = (bytes) => JSON.parse(new TextDecoder().decode(bytes)), json = parsed(files.tokenizer);
+    identifier = files.languages && parsed(files.languages);
+    if (identifier) identifier.grams = new Map(Object.entries(identifier.grams));
     bert = JSON.stringify(json.normalizer ?? {}).includes('"BertNormalizer"');
     tokenizer = new Tokenizer(json, facts.tokenizer_config);
     ort = await module(files.ort);
@@ -251,28 +253,32 @@ function work() {
 
   // What the model cannot read
 
-  // Words that are frequent in a language and rare in English; of other scripts the language that most texts in them are in.
-  const FREQUENT = Object.entries({
-    de: "ich du er sie wir ihr ist bin bist sind nicht und der das ein eine mit für auf dem den von zu auch noch habe hat kein keine niemand mich mir es sehr wie aber",
-    fr: "je tu il elle nous vous est suis pas et le la les des une un avec pour dans que qui ce cette très mais c'est j'ai vraiment ne au du mon",
-    es: "yo el la los las una un es y con por que muy pero está esto lo mi estoy tengo nada de", it: "io il la gli è non e con per che un una molto ma sono questo mi di ho della sei",
-    pt: "eu os um uma é não e com para por que muito mas está isso estou meu minha de", nl: "ik je hij wij en de het een met voor van maar dat zijn niet heel erg heb ben naar",
-    sv: "jag är inte och det en ett med för på han som att hon vi mycket", da: "jeg du er ikke og det en et på som har hun vi meget så", pl: "ja ty jest nie na się że ale bardzo jak co mam jestem tak",
-    ro: "eu este nu și un cu pentru că ca mai în la de sunt foarte am", tr: "ben sen bu ve bir için çok değil ama da gibi", fi: "olen en ja on ei se niin mutta että minä hän tänään ole", id: "saya aku kamu tidak dan yang ini itu untuk dengan sangat",
-  }).map(([code, words]) => [code, new Set(words.split(" "))]);
-  const SCRIPTS = [[/[\u3040-\u30ff]/, "ja"], [/\p{sc=Han}/u, "zh"], [/\p{sc=Hangul}/u, "ko"], [/\p{sc=Cyrillic}/u, "ru"], [/\p{sc=Arabic}/u, "ar"], [/\p{sc=Devanagari}/u, "hi"], [/\p{sc=Greek}/u, "el"], [/\p{sc=Hebrew}/u, "he"], [/\p{sc=Thai}/u, "th"]];
+  /** The language as py3langid finds it in Python, from its most telling n-grams of bytes, and its probability. */
+  function identified(text) {
+    const { codes, prior, grams } = identifier, upper = text === text.toUpperCase() && text !== text.toLowerCase();
+    const bytes = Array.from(new TextEncoder().encode(upper ? text.toLowerCase() : text), (byte) => String.fromCharCode(byte)).join("");
+    const counts = new Map();
+    for (let end = 1; end <= bytes.length; end++) {
+      for (let start = Math.max(0, end - identifier.longest); start < end; start++) { // the longest one that ends here
+        const gram = bytes.slice(start, end);
+        if (grams.has(gram)) { counts.set(gram, (counts.get(gram) ?? 0) + 1); break; }
+      }
+    }
+    const seen = [...counts].map(([gram, count]) => [grams.get(gram), Math.log1p(count) * identifier.step]);
+    const shares = softmax(prior.map((start, i) => seen.reduce((sum, [row, weight]) => sum + weight * (row.charCodeAt(i) - 79), start) / Math.sqrt(bytes.length || 1)));
+    const of = Object.fromEntries(codes.map((code) => [code, 0]));
+    codes.forEach((code, i) => (of[code] += shares[i])); // a language of two scripts stands there twice
+    return Object.entries(of).reduce((best, one) => (one[1] > best[1] ? one : best));
+  }
 
-  /** As `_foreign` of Python where a text has no word that says it is English; the language comes from frequent words alone. */
-  function languageOf(text) {
-    const words = (text.slice(0, 2000).toLowerCase().match(/\p{L}+(?:['’]\p{L}+)?/gu) ?? []).map((word) => word.replace("’", "'"));
-    const others = text.match(/[^\P{L}\u0000-\u024f\u1e00-\u1eff]/gu) ?? [], letters = text.match(/\p{L}/gu) ?? [];
+  /** As `_foreign` of Python. */
+  function languageOf(whole) {
+    const text = whole.slice(0, 2000), words = text.toLowerCase().match(/\p{L}+(?:['’]\p{L}+)?/gu) ?? [];
+    const others = text.match(/[^\P{L}\u0000-\u024f\u1e00-\u1eff]/gu) ?? [], english = new Set(facts.english);
     if (!facts.languages.length || (words.length < 4 && others.length < 10)) return null;
-    const count = (known) => words.filter((word) => known.has(word)).length, english = count(new Set(facts.english));
-    if (facts.languages.includes("en") && english >= 0.1 * words.length) return null;
-    const script = others.length >= 10 && 2 * others.length > letters.length && SCRIPTS.find(([pattern]) => pattern.test(others.join("")));
-    const shared = count(new Set(["am", "on", "met"])); // English words that are frequent in another language, too
-    const [most, code] = script ? [words.length, script[1]] : [["en", english + shared], ...FREQUENT.map(([code, known]) => [code, count(known)])].reduce((best, [code, found]) => (found > best[0] ? [found, code] : best), [0, null]);
-    return most >= (script ? 0 : Math.max(2, 0.15 * words.length)) && !facts.languages.includes(code) ? code : null;
+    if (facts.languages.includes("en") && words.filter((word) => english.has(word.replace("’", "'"))).length >= 0.1 * words.length) return null;
+    const [code, share] = identified(text);
+    return facts.languages.includes(code) || code === "zxx" || share <= 0.5 ? null : code;
   }
 
   /** As `unknown_shares` of Python for tokenizers of BERT: the share of the letters in words that are unknown or in fragments. */
