@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ..io.files import write_csv
 from ..io.names import listed
@@ -229,7 +230,7 @@ def _chats(path: str, content: str, stem: str) -> dict[str, list[Spoken]]:
     found = {}
     for number, chat in enumerate([value] if one else value, 1):
         given = chat.get("messages") if isinstance(chat, dict) else chat
-        messages = given if isinstance(given, list) else [None]
+        messages: list[Any] = given if isinstance(given, list) else [None]
         known = all(isinstance(message, dict) for message in messages)
         if not known or (messages and not any("content" in message for message in messages)):
             expected = '[{"role": "user", "content": "Hi"}, ...], or an object with such a list as "messages"'
