@@ -315,7 +315,7 @@ async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, sec
 
 
 CLIENTS = (1, 8, 32, 128)
-OUR_OTHERS = ("ours, --dtype fastest", "ours, ONNX")  # which servers over torch stand beside, too
+OUR_OTHERS = {"ours, --dtype fastest": "fastest", "ours, ONNX": "exported"}  # which litserve stands beside, too
 
 
 def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: int) -> list[dict]:
@@ -349,8 +349,8 @@ def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: 
                     add(result("service", f"{rate} of {name}", [1 / one for one in request], "1/s"), server)
                     add(result("service", f"{wait} of {name}", slow, "ms"), server)
                     continue
-                mine = {"ours, torch": name, **{own: f"{name}, {own}" for own in OUR_OTHERS}}
-                mine = {"ours, ONNX": name} if "ONNX" in name else mine
+                mine = {"ours, ONNX" if "ONNX" in name else "ours, torch": name}
+                mine |= {own: f"{name}; {short}" for own, short in OUR_OTHERS.items() if name == "litserve"}
                 for our_name, peer in ((own, peer) for own, peer in mine.items() if own in alive):
                     our_request, our_slow, _ = zip(*servers[our_name].rounds, strict=True)
                     more = {"peer": peer, "failures": sum(failures)}

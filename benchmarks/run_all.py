@@ -106,16 +106,18 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
             row, setting = max(each, key=lambda one: _distance(one[0]))
             kind = setting["machine"].partition(", load")[0].replace("(R)", "") + ")"
             place = machines.setdefault(kind, "ABCDEFGH"[len(machines)])
-            worst = row["work"] + f" (of {len(each)})" * (len(each) > 1)
+            value, worst = figure(row), row["work"] + f" (of {len(each)})" * (len(each) > 1)
             if row["met"] is False:
                 behind[": ".join(cells[:-1])] = None
-            found.append([cell.replace("|", "/") for cell in (*cells, worst, _shown(row), place)])
+                value = f"**{value}**"
+            if before := SAID["before"].get(": ".join([*cells[:-1], row["work"]])):
+                value += f"; before {before}"
+            found.append([cell.replace("|", "/") for cell in (*cells, worst, value, place)])
         return [markdown_table(heads, found, len(heads)), ""]
 
     page = [SAID["legend"]]
-    works = peers.get("works", {})
-    others = [((work, row["peer"]), row, own) for work, own in works.items() for row in own["rows"]]
-    if works:
+    if works := peers.get("works"):
+        others = [((work, row["peer"]), row, own) for work, own in works.items() for row in own["rows"]]
         page += ["## Beside other tools", "", *lines(["work", "peer"], others)]
         page += [f"Behind the goal: {'; '.join(behind) or 'nothing'}.", "", SAID["tried"]]
         page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
@@ -127,17 +129,8 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
     missed = {cells for cells, row, _ in own if row["met"] is False}
     shown = [one for one in own if one[1]["met"] is False or one[0] not in missed]
     page += [SAID["stock"], *lines(["work"], sorted(shown, key=lambda row: TOPICS.index(row[0][0])))]
-    named = {row["work"]: row for _, row, _ in own} | {f"{row['peer']}: {row['work']}": row for _, row, _ in others}
-    was = {name: str(value) for name, value in SAID["was behind"].items() if name in named}
-    before = [[name, named[name]["target"], value, _shown(named[name])] for name, value in was.items()]
-    page += [SAID["before"], markdown_table(["row", "goal", "before", "now"], before, 4), ""]
     page += [SAID["words"], f"Machines: {'; '.join(f'{letter}: {kind}' for kind, letter in machines.items())}.", ""]
     return "\n".join(page)
-
-
-def _shown(row: dict) -> str:
-    """Median and quartiles, bold if the goal is missed."""
-    return f"**{figure(row)}**" if row["met"] is False else figure(row)
 
 
 def _distance(row: dict) -> float:

@@ -133,7 +133,7 @@ class TestPredictor:
         strange = "zzz 日本"
         _, unread = predictor.predict([["a day", strange], [strange, "so happy", strange]])
         (message,) = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
-        assert message.startswith("3 of 5 utterances hold much")
+        assert message.startswith("3 of 5 utterances have over 30 %")
         assert unread.unknown.tolist() == [0, 1, 1, 0, 1] and not unread.truncated.any()
 
     def test_a_model_of_vectors(self, tokenizer, tmp_path):

@@ -217,7 +217,7 @@ class TestFormats:
             ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
             ("a.csv", 'text,label\nx,joy\n"y,joy\n', "line 3: malformed CSV"),
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
-            ("a.jsonl", '{"text": "x"}\n{"text": "y", "text": "z"}\n', "line 2: no valid JSON: a key is there more"),
+            ("a.jsonl", '{"text": "x"}\n{"text": "y", "text": "z"}\n', "line 2: no valid JSON: a key occurs more"),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
         ):
             (tmp_path / name).write_text(content, encoding="utf-8")
