@@ -106,7 +106,8 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
             row, setting = max(each, key=lambda one: _distance(one[0]))
             kind = setting["machine"].partition(", load")[0].replace("(R)", "") + ")"
             place = machines.setdefault(kind, "ABCDEFGH"[len(machines)])
-            value, worst = figure(row), row["work"] + f" (of {len(each)})" * (len(each) > 1)
+            worst = row["work"].removesuffix(f" beside {row.get('peer')}") + f" (of {len(each)})" * (len(each) > 1)
+            value = figure(row)
             if row["met"] is False:
                 behind[": ".join(cells[:-1])] = None
                 value = f"**{value}**"
