@@ -351,7 +351,9 @@ def service(place: Path, texts: list[str], seconds: float, pairs: int, threads: 
                     continue
                 mine = {"ours, ONNX" if "ONNX" in name else "ours, torch": name}
                 mine |= {own: f"{name}; {short}" for own, short in OUR_OTHERS.items() if name == "litserve"}
-                for our_name, peer in ((own, peer) for own, peer in mine.items() if own in alive):
+                for our_name, peer in mine.items():
+                    if our_name not in alive:
+                        continue
                     our_request, our_slow, _ = zip(*servers[our_name].rounds, strict=True)
                     more = {"peer": peer, "failures": sum(failures)}
                     add(ratio("service", f"{rate} beside {peer}", our_request, request, at_least=1.2), server, **more)

@@ -103,11 +103,11 @@ def export_web(
         exporter.write_browser(model, work)
         write_settings(model, work)
         storage, agreement = _compact(exporter, model, work, texts)
-        files = {"graph": ("model.onnx.gz", _packed(work / MODEL))}
+        files = {"graph": ("model.onnx.gz", _packed((work / MODEL).read_bytes()))}
         files["tokenizer"] = ("tokenizer.json", (work / "tokenizer.json").read_bytes())
         if languages_of(model.model.config):
             table = json.dumps(_language_table()).encode()
-            files["languages"] = ("languages.json.gz", gzip.compress(table, 9, mtime=0))
+            files["languages"] = ("languages.json.gz", _packed(table))
         facts = _facts(model, task.name) | {
             "examples": list(exporter.examples),
             "storage": storage,
@@ -246,8 +246,8 @@ def _entry(name: str, content: bytes) -> dict[str, Any]:
     return {"name": name, "bytes": len(content), "integrity": _hash("sha384", unpacked)}
 
 
-def _packed(path: Path) -> bytes:
-    return gzip.compress(path.read_bytes(), 9, mtime=0)
+def _packed(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)
 
 
 def _hash(kind: str, content: bytes) -> str:
@@ -269,7 +269,7 @@ def _vendored(modules: Path) -> dict[str, tuple[str, bytes]]:
             raise FileNotFoundError(f"{source} is missing: {wanted}, and name its node_modules folder.")
         if _hash("sha384", source.read_bytes()) != program["integrity"]:
             raise ValueError(f"{source} is of another version, or changed: {wanted}.")
-        found[path] = (f"vendor/{source.name}.gz", _packed(source))
+        found[path] = (f"vendor/{source.name}.gz", _packed(source.read_bytes()))
     return found
 
 

@@ -34,7 +34,8 @@ CHECKED_EVERY = 8  # every 8 steps the processes ask each other whether one got 
 
 def last_whole_checkpoint(checkpoints: Path) -> Path | None:
     """The newest checkpoint that has all that a resume needs, its best checkpoint included; broken ones are renamed, with a warning."""
-    paths = {int(path.name[11:]): path for path in checkpoints.glob("checkpoint-*") if path.name[11:].isdecimal()}
+    steps = {path: path.name.removeprefix("checkpoint-") for path in checkpoints.glob("checkpoint-*")}
+    paths = {int(step): path for path, step in steps.items() if step.isdecimal()}
     defects = {path: defect(path) for path in paths.values()}
     for path, reason in defects.items():
         if reason is not None:

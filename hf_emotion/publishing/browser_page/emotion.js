@@ -138,7 +138,7 @@ async function forget(base, wanted) {
 
 /** What the worker runs; it may use nothing from outside. */
 function work() {
-  let facts, tokenizer, identifier, session, ort, bert = false;
+  let facts, english, tokenizer, identifier, session, ort, bert = false;
   const cancelled = new Set();
   const breathe = () => new Promise((resolve) => setTimeout(resolve)); // lets messages in
 
@@ -154,6 +154,7 @@ function work() {
   async function begin({ facts: given, files, threads, gpu }) {
     const module = (bytes) => import(URL.createObjectURL(new Blob([bytes], { type: "text/javascript" })));
     facts = given;
+    english = new Set(facts.english);
     const { Tokenizer } = await module(files.tokenizers);
     const parsed = (bytes) => JSON.parse(new TextDecoder().decode(bytes)), json = parsed(files.tokenizer);
     identifier = files.languages && parsed(files.languages);
@@ -274,7 +275,7 @@ function work() {
   /** As `_foreign` of Python. */
   function languageOf(whole) {
     const text = whole.slice(0, 2000), words = text.toLowerCase().match(/\p{L}+(?:['’]\p{L}+)?/gu) ?? [];
-    const others = text.match(/[^\P{L}\u0000-\u024f\u1e00-\u1eff]/gu) ?? [], english = new Set(facts.english);
+    const others = text.match(/[^\P{L}\u0000-\u024f\u1e00-\u1eff]/gu) ?? [];
     if (!facts.languages.length || (words.length < 4 && others.length < 10)) return null;
     if (facts.languages.includes("en") && words.filter((word) => english.has(word.replace("’", "'"))).length >= 0.1 * words.length) return null;
     const [code, share] = identified(text);
